@@ -43,7 +43,16 @@ from chordesk.agents.runtime import (
     has_history,
 )
 from chordesk.agents.thesis_pooling import kept
-from chordesk.agents.turn_answers import AnswerError, RecordedCall, judge, loaded, next_text, recorded, storable
+from chordesk.agents.turn_answers import (
+    KEPT_TEXT_CHARS,
+    AnswerError,
+    RecordedCall,
+    judge,
+    loaded,
+    next_text,
+    recorded,
+    storable,
+)
 from chordesk.models.analysis import Depth
 from chordesk.models.answers import (
     Completed,
@@ -123,7 +132,6 @@ Witness = Callable[[Turn, ToolCall], None]
 
 # Kept part of a tool's answer and of a turn's text; the whole is in the thread's rollout.
 KEPT_OUTPUT_CHARS = 8_000
-KEPT_TEXT_CHARS = 16_000
 MOST_NOTE = 300  # characters of a note on rogue calls
 # Most model calls of a turn, by the setting `depth`, where the runtime makes the calls itself.
 MODEL_CALLS = {"quick": 8, "standard": 12, "deep": 20}

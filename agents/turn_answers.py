@@ -48,6 +48,7 @@ Evidence = Callable[[Mapping[str, Any], Sequence[RecordedCall]], bool]
 # Returns whether a JSON text fits the schema that was asked for.
 Fits = Callable[[str], bool]
 
+KEPT_TEXT_CHARS = 16_000  # of a turn's text; the whole is in the thread's rollout
 MOST_OBJECTS = 64  # of a text: beyond them is a model that writes without end
 _LEAST_OVERLAP = 8  # characters: fewer are the same by chance
 # Around a model's reasoning, as open models are trained to write it: Qwen, DeepSeek and many others; Mistral; Cohere;

@@ -108,6 +108,7 @@ OWN: tuple[str, ...] = (
     "chordesk.tools.measure.feature",
     "chordesk.tools.holdings.feature",
     "chordesk.tools.ibkr.feature",
+    "chordesk.tasks.asking.feature",
 )
 
 

@@ -16,9 +16,8 @@ from chordesk.agents.prompting import instructions
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import DEFAULT_RUNTIME, LOCAL, RoleModel, models_in_use
 from chordesk.agents.roles import offered, toolset_hash
-from chordesk.agents.runner import KEPT_TEXT_CHARS
 from chordesk.agents.runtime import ConversationSpec, Registered, Scope, ThreadRecord, ThreadRuntime, TurnResult
-from chordesk.agents.turn_answers import storable
+from chordesk.agents.turn_answers import KEPT_TEXT_CHARS, storable
 from chordesk.models import event_log
 from chordesk.models.answers import Frozen, output_schema
 from chordesk.models.errors import CodexError, UsageError

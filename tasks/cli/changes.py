@@ -27,7 +27,10 @@ def changes(
     most: Annotated[int, typer.Option("--limit", help="How many, the newest first.", min=1, max=1000)] = 40,
     as_json: Json = False,
 ) -> None:
-    """Show what changed: runs, ratings, orders, fills, theses, plans, halts, settings, money, tokens."""
+    """Show what changed since you looked: runs, orders, ratings, money.
+
+    Also fills, theses, plans, halts, settings, and tokens that were spent.
+    """
     from chordesk.models.tables.columns import utcnow
     from chordesk.tasks.reading.accounts import find_account
     from chordesk.tasks.reading.changes import changes as read

@@ -31,7 +31,7 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
     "Look": {
         "page": ("page", "Open the page; over SSH only print its link."),
         "status": ("health", "Show workers, queues, running turns and what is stuck."),
-        "changes": ("changes", "What changed since you looked: runs, orders, ratings, money."),
+        "changes": ("changes", "Show what changed since you looked: runs, orders, ratings, money."),
         "watch": ("runs", "Show a run's events, or live those of the whole desk."),
         "runs": ("runs", "List runs and show their results."),
         "report": ("runs", "Report on a run, a day or a symbol: HTML, markdown, JSON."),

@@ -25,7 +25,6 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notice
 from chordesk.models.urls import masked
 from chordesk.tasks.bootstrap import Desk
-from chordesk.tasks.reading import backup_trials
 from chordesk.tasks.redis_clients import client, fit, message_key, redis_url, server_name, why_forgetful
 
 
@@ -194,6 +193,8 @@ def sound(context: CheckContext) -> Check:
 
 def backups(context: CheckContext) -> Check:
     """Check that the weekly trial restored a backup."""
+    from chordesk.tasks.reading import backup_trials
+
     tried = backup_trials.last(context.settings)
     if tried is None:
         return ok("no backup was tried yet: a desk at work tries one each week")

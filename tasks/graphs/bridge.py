@@ -31,9 +31,9 @@ from chordesk.agents.graphs.langchain.ephemeral_turns import (
 )
 from chordesk.agents.graphs.tradingagents.data import EMPTY
 from chordesk.agents.role_models import RULES, RoleModel, default_model, limits_of, models_in_use
-from chordesk.agents.runner import KEPT_OUTPUT_CHARS, KEPT_TEXT_CHARS, RoleRun, rogue_call
+from chordesk.agents.runner import KEPT_OUTPUT_CHARS, RoleRun, rogue_call
 from chordesk.agents.runtime import Conversation, RogueCall, Scope, TurnResult
-from chordesk.agents.turn_answers import answer_in, cut_off, storable
+from chordesk.agents.turn_answers import KEPT_TEXT_CHARS, answer_in, cut_off, storable
 from chordesk.models import event_log
 from chordesk.models.answers import Completed, Failed, Interrupted, Outcome, Refused, RogueKind, plain_name
 from chordesk.models.database.store import insert_rows

@@ -52,7 +52,7 @@ from chordesk.tasks.engine.kinds import QUEUES, WORKER_QUEUES
 from chordesk.tasks.engine.leases import NO_SWEEP_SECONDS
 from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_waiting
 from chordesk.tasks.life import Life
-from chordesk.tasks.reading import backup_trials, run_parts
+from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.accounts import EquityNow, LackingStop, equity_now
 from chordesk.tasks.reading.plan_windows import QuotaRow, quota_rows
 from chordesk.tasks.reading.run_list import opened_by_backtest
@@ -250,6 +250,8 @@ def status(
         trouble.pop("workers", None)  # their lives are known, and only their figures are not
     scheduled = database.scheduled if database is not None else [one.name for one in of_settings(settings)]
     trouble = {**_first(trouble, processes), **_of_processes(processes)}
+    from chordesk.tasks.reading import backup_trials  # a status alone asks
+
     if (tried := backup_trials.last(settings)) is not None and tried.ok is False:
         trouble["backup"] = str(tried)
     if (no_log := why_no_file(settings)) is not None:

@@ -25,8 +25,6 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.tasks import life, schedules
 from chordesk.tasks.engine import kinds, requests
 from chordesk.tasks.reading import run_parts
-from chordesk.tasks.reading.accounts import find_account
-from chordesk.tasks.reading.changes import Changes, changes, since_of
 from chordesk.tasks.reading.desk_status import Glance, RedisState, glance, redis_state
 from chordesk.tasks.reading.setting_values import describe, shown
 from chordesk.tasks.schedule_days import EVERY
@@ -35,7 +33,7 @@ from chordesk.tasks.web.context import Context, FleetPart, KeptChecks, KeptWorke
 from chordesk.tasks.web.idempotency import WriteRoute
 from chordesk.tasks.web.page.assets import page_tag
 from chordesk.tasks.web.page.page_sessions import NewSession
-from chordesk.tasks.web.schemas import IdFilter, Limit, ServiceStatus, StopRequest
+from chordesk.tasks.web.schemas import ServiceStatus, StopRequest
 from chordesk.tasks.web.security import Headers, JsonRoute, bearer
 from chordesk.tasks.workflows.runs import Person
 
@@ -133,21 +131,6 @@ def at_a_glance(context: Context, fleet: FleetPart) -> DeskGlance:
         views=_views(), run_parts=_run_parts(),
         running=theirs is not None, queues=queues, redis_trouble=trouble, fleet=workers,
     )  # fmt: skip
-
-
-Since = Annotated[str | None, Query(max_length=40, description="90m, 6h, 2d, 1w, a day or a time; else the last close")]
-
-
-@router.get("/changes")
-def what_changed(context: Context, since: Since = None, account: IdFilter = None, limit: Limit = 40) -> Changes:
-    """Show what changed on an account: runs, ratings, orders, fills, theses, plans, halts, settings.
-
-    With what came of its equity, and the tokens that were spent.
-    """
-    begun = since_of(since, context.settings, utcnow())
-    with context.store.read() as session:
-        name = find_account(session, context.settings, account or context.settings.account)
-        return changes(session, context.settings, name, begun, limit)
 
 
 def _home(settings: Settings) -> ExchangeGlance:

@@ -90,6 +90,7 @@ WHOLE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("status", ()),
     ("runs list", ()),
     ("changes", ()),
+    ("ask", ("status",)),
     ("runs show", (RUN,)),
     ("runs adopt", (RUN, "--model", "rulebook")),
     ("runs leaks", (RUN,)),

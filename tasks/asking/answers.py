@@ -1,0 +1,121 @@
+"""What an answer is, and what the answers share. Every figure of a text stands in `facts` too, as the row has it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chordesk.models.answers import Frozen
+from chordesk.models.database.store import Store
+from chordesk.models.errors import DeskError
+from chordesk.models.exchanges import at_exchange, zone_of
+from chordesk.models.settings import Settings
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.text import SHORT_ID
+from chordesk.tasks.asking.questions import Question
+from chordesk.tasks.reading.accounts import AccountDetail, account_detail, held_symbols
+from chordesk.tasks.reading.changes import since_of
+from chordesk.tools.ledger import account_money
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.orders.snapshots import Snapshot, take_snapshot
+
+MOST = 12  # rows that a text lists
+
+
+class Source(Frozen):
+    """A row that an answer rests on. way: of the page."""
+
+    kind: str
+    id: str
+    way: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id[:SHORT_ID]}"
+
+
+class Answer(Frozen):
+    """The answer to a question. intent: empty where the question was not understood; facts: the rows' figures;
+    missing: what the rows do not have, and why. tokens: that it cost."""
+
+    question: str
+    intent: str
+    text: str
+    facts: dict[str, Any] = {}
+    sources: list[Source] = []
+    missing: list[str] = []
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What answers are read from. market: the account's, asked only by questions that need prices."""
+
+    settings: Settings
+    store: Store
+    account: str
+    market: Callable[[], MarketData]
+
+    @property
+    def now(self) -> dt.datetime:
+        return utcnow()
+
+    def since(self, question: Question) -> dt.datetime | None:
+        """Return the moment from which on a question asks, None where it names none."""
+        if question.since is None:
+            return None
+        if question.since == "today":
+            midnight = self.now.astimezone(zone_of(self.settings.exchange))
+            return midnight.replace(hour=0, minute=0, second=0, microsecond=0).astimezone(dt.UTC)
+        return since_of(question.since, self.settings, self.now)
+
+    def time(self, at: dt.datetime) -> str:
+        return at_exchange(at, self.settings.exchange)
+
+    def detail(self, missing: list[str]) -> AccountDetail:
+        """Return the account at the market's prices, without them where the market does not answer."""
+        snapshot: Snapshot | None = None
+        if self.account == self.settings.account:
+            with self.store.read() as session:
+                symbols = held_symbols(session, self.account)
+                money = account_money(session, self.settings, self.account)
+            try:
+                snapshot = take_snapshot(self.market(), symbols, money)
+            except DeskError as error:
+                missing.append(f"prices: {error.args[0]}")
+        else:
+            missing.append(f"prices: this desk has the market of {self.settings.account} alone")
+        with self.store.read() as session:
+            found = account_detail(session, self.settings, self.account, snapshot)
+        if snapshot is not None:
+            missing += [f"price of {symbol}: {why}" for symbol, why in found.missing.items()]
+        return found
+
+
+Answering = Callable[[Desk, Question], Answer]
+
+
+def run_source(run_id: str) -> Source:
+    return Source(kind="run", id=run_id, way=f"/runs/{run_id}")
+
+
+def order_source(order_id: str) -> Source:
+    return Source(kind="order", id=order_id, way=f"/orders/{order_id}")
+
+
+def listed(lines: list[str], more: int) -> str:
+    """Return lines, with how many are left out."""
+    return "\n".join([*lines, *([f"and {more} more"] if more > 0 else [])])
+
+
+def amount(value: float | None, currency: str) -> str:
+    return "not known" if value is None else f"{value:,.2f} {currency}"
+
+
+def share(value: float | None) -> str:
+    return "not known" if value is None else f"{100 * value:.1f} %"
+
+
+def figures(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if value is not None}

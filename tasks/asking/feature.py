@@ -1,0 +1,14 @@
+"""Questions in words about the desk, answered from its rows."""
+
+from chordesk.models.features import Command, Feature
+
+_TASKS = "chordesk.tasks.asking"
+FEATURE = Feature(
+    name="asking",
+    modules=(_TASKS,),
+    commands={
+        "ask": Command(f"{_TASKS}.commands", "Look", "Ask the desk: why, what changed, what it holds and costs.")
+    },
+    routes=(f"{_TASKS}.routes:router",),
+    documents=("asking.md",),
+)

@@ -1,0 +1,292 @@
+"""Why something was bought, sold, denied or left alone: the way from hits and reports to verdict, decision and fill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from chordesk.models.states import OrderState
+from chordesk.models.tables.board import Question as Asked
+from chordesk.models.tables.board import ThesisQuestion
+from chordesk.models.tables.orders import Order, TraderNote
+from chordesk.models.tables.runs import Candidate, Decision, Report, Run, Verdict, VerdictReport
+from chordesk.models.text import one_line
+from chordesk.tasks.asking.answers import Answer, Answering, Desk, Source, listed, order_source, run_source
+from chordesk.tasks.asking.of_money import last_verdict
+from chordesk.tasks.asking.questions import Question
+from chordesk.tasks.reading.chain import Chain, chain, order_label, stance_of
+from chordesk.tools.decimals import plain
+from chordesk.tools.orders.protection import held_plans
+
+LONGEST = 280  # characters of a model's or a person's own words
+_BUYING = ("buy", "bought", "buys", "opened", "entered", "long")
+_SELLING = ("sell", "sold", "sells", "closed", "exited", "exit", "reduced")
+_DENYING = ("denied", "deny", "refused", "blocked", "rejected")
+_NOT = ("not", "no", "never", "didn't", "isn't", "wasn't", "without", "didn", "skip", "skipped", "ignored")
+
+
+def why(desk: Desk, question: Question) -> Answer:
+    """Answer for the first symbol that has rows: its last order that fits the words, else its last research."""
+    with desk.store.read() as session:
+        for symbol in question.symbols:
+            if _is_known(session, desk.account, symbol):
+                return _why(session, desk, question, symbol)
+    named = ", ".join(question.symbols)
+    text = f"no run of {desk.account} had {named} as a candidate, and no order was for it"
+    return Answer(question=question.text, intent="why", text=text, missing=[f"rows on {named}"])
+
+
+def _is_known(session: Session, account: str, symbol: str) -> bool:
+    runs = select(Candidate.id).join(Run, col(Run.id) == col(Candidate.run_id))
+    if session.exec(runs.where(Run.account == account, Candidate.symbol == symbol).limit(1)).first() is not None:
+        return True
+    return session.exec(select(Order.id).where(Order.account == account, Order.symbol == symbol)).first() is not None
+
+
+def _why(session: Session, desk: Desk, question: Question, symbol: str) -> Answer:
+    order = None if _negated(question) else _fitting(session, desk.account, symbol, question)
+    if order is None and question.says(*_DENYING):
+        order = _newest(session, desk.account, symbol, [col(Order.state) == OrderState.DENIED])
+    if order is not None:
+        return _of_order(session, desk, question, order)
+    return _of_research(session, desk, question, symbol)
+
+
+def _negated(question: Question) -> bool:
+    return question.says(*_NOT) or "n't" in question.text
+
+
+def _fitting(session: Session, account: str, symbol: str, question: Question) -> Order | None:
+    if question.says(*_DENYING):
+        return _newest(session, account, symbol, [col(Order.state).in_((OrderState.DENIED, OrderState.REJECTED))])
+    if question.says(*_SELLING):
+        return _newest(
+            session, account, symbol, [col(Order.side) == "sell", col(Order.state) == OrderState.FILLED]
+        ) or (_newest(session, account, symbol, [col(Order.side) == "sell", col(Order.state) != OrderState.DENIED]))
+    if question.says(*_BUYING):
+        return _newest(session, account, symbol, [col(Order.side) == "buy", col(Order.state) == OrderState.FILLED]) or (
+            _newest(session, account, symbol, [col(Order.side) == "buy", col(Order.state) != OrderState.DENIED])
+        )
+    return _newest(session, account, symbol, [col(Order.protects).is_(None)])
+
+
+def _newest(session: Session, account: str, symbol: str, wanted: Sequence[Any]) -> Order | None:
+    rows = select(Order).where(Order.account == account, Order.symbol == symbol, *wanted)
+    return session.exec(rows.order_by(col(Order.created_at).desc(), col(Order.ordinal).desc())).first()
+
+
+def _of_order(session: Session, desk: Desk, question: Question, order: Order) -> Answer:
+    seen = chain(session, session.get_one(Run, order.run_id), order.symbol, order.id)
+    decision = session.get_one(Decision, order.decision_id)
+    reason, missing = decision.reason_of(order.ordinal), []
+    lines = [f"{order_label(order).replace(': denied, denied: ', ': denied, ')}, {desk.time(order.created_at)}"]
+    if order.protects is not None and order.protects != order.id:
+        lines += _ended(order, session.get(Order, order.protects))
+    if order.denial_code and (order.measured or order.limit_text):
+        lines.append(f"measured {order.measured or '-'}, limit {order.limit_text or '-'}")
+    lines.append(f"{decision.author} decided: {one_line(reason, LONGEST)}" if reason else f"{decision.author} decided")
+    if not reason:
+        missing.append("a reason of the decision")
+    lines += _ground(seen)
+    facts: dict[str, Any] = order.model_dump(
+        mode="json", include={"symbol", "side", "quantity", "state", "denial_code", "measured", "limit_text"}
+    )
+    facts |= {"nodes": [{"label": node.label, **node.facts} for node in seen.nodes]}
+    return Answer(
+        question=question.text, intent="why", text="\n".join(lines), facts=facts, missing=missing,
+        sources=[order_source(order.id), run_source(order.run_id)],
+    )  # fmt: skip
+
+
+def _ended(order: Order, opened: Order | None) -> list[str]:
+    """Return why an order that protects a position was placed, by the plan of the order that opened it."""
+    lines = [f"the plan ended it: {order.exit_reason.replace('_', ' ')}"] if order.exit_reason else ["it is the stop"]
+    if opened is not None and opened.plan:
+        parts = [f"{name} {plain(float(value))}" for name in ("stop", "target") if (value := opened.plan.get(name))]
+        parts += [f"ends after {opened.plan['ends']}"] if opened.plan.get("ends") else []
+        lines.append(f"the plan was: {', '.join(parts)}; it was opened for what follows")
+    return lines
+
+
+def _ground(seen: Chain) -> list[str]:
+    """Return what a decision rests on, a line of each kind."""
+    lines = []
+    for kind, name in (
+        ("verdict", "verdict"),
+        ("report", "reports"),
+        ("hit", "hits"),
+        ("approval", "approval"),
+        ("fill", "fills"),
+    ):
+        nodes = seen.nodes_of(kind)  # type: ignore[arg-type]
+        if kind == "verdict" and nodes:
+            summary = one_line(str(nodes[0].facts.get("summary") or ""), LONGEST)
+            lines.append(f"verdict: {nodes[0].label}{f': {summary}' if summary else ''}")
+        elif nodes:
+            lines.append(f"{name}: {'; '.join(one_line(node.label, 120) for node in nodes)}")
+    return lines
+
+
+def _of_research(session: Session, desk: Desk, question: Question, symbol: str) -> Answer:
+    """Answer why nothing was ordered: the verdict, the trader's note, and a denial where there was one."""
+    verdict = last_verdict(session, desk.account, symbol)
+    note = session.exec(
+        select(TraderNote)
+        .where(TraderNote.account == desk.account, TraderNote.symbol == symbol)
+        .order_by(col(TraderNote.market_at).desc(), col(TraderNote.id).desc())
+    ).first()
+    denied = _newest(session, desk.account, symbol, [col(Order.state) == OrderState.DENIED])
+    lines, sources, facts = [], [], dict[str, Any]()
+    if verdict is not None:
+        lines.append(f"verdict on {symbol}, {desk.time(verdict.created_at)}: {_judged(verdict)}")
+        lines += _reports(session, verdict)
+        sources.append(run_source(verdict.run_id))
+        facts |= verdict.model_dump(mode="json", include={"rating", "confidence", "pooled", "missing"})
+    if note is not None:
+        lines.append(f"the trader: {note.action}, {note.outcome}: {one_line(note.line, LONGEST)}")
+    elif verdict is not None:
+        decided = session.exec(select(Decision.reasoning).where(Decision.run_id == verdict.run_id)).first()
+        said = f": {one_line(decided, LONGEST)}" if decided else ""
+        lines.append(
+            f"the trader took no action on it{said}" if decided is not None else "no trader decided on its run"
+        )
+    if denied is not None:
+        lines.append(f"denied: {denied.denial_code}: {denied.denial_reason}")
+        sources.append(order_source(denied.id))
+        facts["denied"] = denied.denial_code
+    bought = _newest(session, desk.account, symbol, [col(Order.side) == "buy", col(Order.state) == OrderState.FILLED])
+    if bought is not None and _negated(question) and question.says(*_BUYING):
+        lines.append(f"it was bought, though: {order_label(bought)}, {desk.time(bought.created_at)}")
+        sources.append(order_source(bought.id))
+    missing = [] if verdict is not None else [f"a verdict on {symbol}"]
+    text = "\n".join(lines) or f"{symbol} has no verdict, no order and no note on {desk.account}"
+    return Answer(question=question.text, intent="why", text=text, facts=facts, sources=sources, missing=missing)
+
+
+def _judged(found: Verdict) -> str:
+    pooled = found.pooled or {}
+    odds = f", probability {pooled['probability']:.3f}" if pooled.get("probability") is not None else ""
+    between = f" ({pooled['low']:.3f} to {pooled['high']:.3f})" if odds and pooled.get("low") is not None else ""
+    return f"{found.rating} ({found.confidence}{odds}{between}): {one_line(found.summary, LONGEST)}"
+
+
+def _reports(session: Session, verdict: Verdict) -> list[str]:
+    rows = session.exec(
+        select(Report)
+        .join(VerdictReport, col(VerdictReport.report_id) == col(Report.id))
+        .where(VerdictReport.verdict_id == verdict.id)
+        .order_by(col(Report.role))
+    ).all()
+    return [f"reports: {'; '.join(f'{row.role}: {stance_of(row)}' for row in rows)}"] if rows else []
+
+
+def verdict(desk: Desk, question: Question) -> Answer:
+    with desk.store.read() as session:
+        lines, sources, missing, facts = [], [], [], dict[str, Any]()
+        for symbol in question.symbols:
+            found = last_verdict(session, desk.account, symbol)
+            if found is None:
+                missing.append(f"a verdict on {symbol}")
+                lines.append(f"{symbol}: {desk.account} has no verdict")
+                continue
+            lines.append(f"{symbol}: {_judged(found)}, of {desk.time(found.created_at)}")
+            lines += _reports(session, found)
+            sources.append(run_source(found.run_id))
+            facts[symbol] = found.model_dump(mode="json", include={"rating", "confidence", "pooled", "missing"})
+    return Answer(
+        question=question.text, intent="verdict", text="\n".join(lines), facts=facts, sources=sources, missing=missing
+    )
+
+
+def thesis(desk: Desk, question: Question) -> Answer:
+    """Return the theses of the symbol's last research, and of those that were resolved how they ended."""
+    symbol = question.symbols[0]
+    with desk.store.read() as session:
+        rows = session.exec(
+            select(Report, ThesisQuestion, Asked)
+            .join(Run, col(Run.id) == col(Report.run_id))
+            .join(ThesisQuestion, col(ThesisQuestion.report_id) == col(Report.id), isouter=True)
+            .join(Asked, col(Asked.id) == col(ThesisQuestion.question_id), isouter=True)
+            .where(Run.account == desk.account, Report.symbol == symbol, col(Report.thesis).is_not(None))
+            .order_by(col(Report.market_at).desc(), col(Report.created_at).desc(), col(Report.role))
+        ).all()
+    newest = [row for row in rows if row[0].run_id == rows[0][0].run_id] if rows else []
+    if not newest:
+        none = f"no report on {symbol} has a thesis on {desk.account}"
+        return Answer(question=question.text, intent="thesis", text=none, missing=[f"a thesis of {symbol}"])
+    lines, facts = [], []
+    for report, link, asked in newest:
+        lines.append(_stated(report, link, asked))
+        facts.append({"role": report.role, "verdict": report.verdict, **(report.thesis or {})})
+    ended = [asked.outcome for _, _, asked in rows if asked is not None and asked.outcome is not None]
+    if ended:
+        lines.append(
+            f"of all theses on {symbol} {len(ended)} are resolved, {sum(one >= 0.5 for one in ended)} came true"
+        )
+    return Answer(
+        question=question.text, intent="thesis", text="\n".join(lines), facts={"theses": facts, "resolved": len(ended)},
+        sources=[Source(kind="run", id=newest[0][0].run_id, way=f"/runs/{newest[0][0].run_id}")],
+    )  # fmt: skip
+
+
+def _stated(report: Report, link: ThesisQuestion | None, asked: Asked | None) -> str:
+    stated = report.thesis or {}
+    odds = f", probability {stated['probability']}" if stated.get("probability") is not None else ""
+    over = f" over {stated['horizon']} sessions" if stated.get("horizon") is not None else ""
+    level = (
+        f", invalid at {plain(stated['invalidation_price'])}" if stated.get("invalidation_price") is not None else ""
+    )
+    crossed = f", reached on {link.crossed_on}" if link is not None and link.crossed_on is not None else ""
+    end = ""
+    if asked is not None and asked.outcome is not None:
+        end = ", came true" if asked.outcome >= 0.5 else ", did not come true"
+    return f"{report.role}: {stance_of(report)}{odds}{over}{level}{crossed}{end}: {one_line(report.summary, LONGEST)}"
+
+
+def plan(desk: Desk, question: Question) -> Answer:
+    """Return the plans of positions, of the symbols that are named or of all."""
+    with desk.store.read() as session:
+        found = held_plans(session, desk.account)
+        rows = [
+            (held, order, plan)
+            for held, order, plan in found
+            if not question.symbols or held.symbol in question.symbols
+        ]
+        held = {one.symbol for one, _, _ in found}
+        without = [one for one in question.symbols if one not in held]
+    lines = [_planned(symbol=held.symbol, quantity=plain(held.held), plan=plan) for held, _, plan in rows]
+    lines += [f"{symbol}: {desk.account} has no position with a plan" for symbol in without]
+    facts = {"plans": [{"symbol": held.symbol, **plan.model_dump(mode="json")} for held, _, plan in rows]}
+    return Answer(
+        question=question.text, intent="plan", facts=facts, missing=[f"a plan of {symbol}" for symbol in without],
+        text=listed(lines[:40], len(lines) - 40) or f"{desk.account} has no position with a plan",
+        sources=[order_source(order.id) for _, order, _ in rows],
+    )  # fmt: skip
+
+
+def _planned(symbol: str, quantity: str, plan: Any) -> str:
+    parts = [f"stop {plain(plan.stop)}" if plan.stop is not None else "no stop"]
+    parts += [f"target {plain(plan.target)}"] if plan.target is not None else []
+    parts += [f"ends after {plan.ends}"] if plan.ends is not None else []
+    parts += [f"review {plan.review}"] if plan.review else []
+    entry = plain(plan.entry) if plan.entry is not None else "no price"
+    return f"{symbol}: {quantity} planned at {entry}: {', '.join(parts)}"
+
+
+def symbol(desk: Desk, question: Question) -> Answer:
+    """Answer a bare symbol: its verdict and what is held of it."""
+    from chordesk.tasks.asking.of_money import holdings
+
+    judged, held = verdict(desk, question), holdings(desk, question)
+    return judged.model_copy(
+        update={
+            "intent": "symbol", "text": f"{judged.text}\n{held.text}",
+            "facts": {"verdicts": judged.facts, **held.facts},
+            "missing": [*judged.missing, *held.missing],
+        }
+    )  # fmt: skip
+
+
+ANSWERS: Mapping[str, Answering] = {"why": why, "verdict": verdict, "thesis": thesis, "plan": plan, "symbol": symbol}

@@ -1,0 +1,111 @@
+"""Questions in words, as people write them, and what they ask for."""
+
+from __future__ import annotations
+
+import pytest
+
+from chordesk.models.errors import UsageError
+from chordesk.tasks.asking.questions import EXAMPLES, INTENTS, cleaned, read
+
+KNOWN = {"ED", "CF", "MOT", "AN", "SO", "BRK.B", "AZN.L", "BTC-USD", "IT"}
+
+
+@pytest.mark.parametrize(
+    ("text", "intent", "symbols"),
+    [
+        ("Why was ED bought?", "why", ("ED",)),
+        ("why did the desk not buy CF", "why", ("CF",)),
+        ("why is there no order for azn.l", "why", ("AZN.L",)),
+        ("how come we sold $mot yesterday?", "why", ("MOT",)),
+        ("what led to the order in BRK.B", "why", ("BRK.B",)),
+        ("what changed since yesterday?", "changes", ()),
+        ("What happened since 2026-11-27", "changes", ()),
+        ("what did I miss in the last three hours", "changes", ()),
+        ("what are my holdings", "holdings", ()),
+        ("do we hold ED?", "holdings", ("ED",)),
+        ("how many BTC-USD do I own", "holdings", ("BTC-USD",)),
+        ("my weakest three holdings", "weakest", ()),
+        ("which are the 5 strongest positions?", "strongest", ()),
+        ("orders today", "orders", ()),
+        ("which orders were denied?", "orders", ()),
+        ("what waits for me", "waiting", ()),
+        ("is there anything to approve?", "waiting", ()),
+        ("what did we buy today", "fills", ()),
+        ("trades in ED", "fills", ("ED",)),
+        ("what's the plan for ED", "plan", ("ED",)),
+        ("where is the stop of CF", "plan", ("CF",)),
+        ("thesis on CF", "thesis", ("CF",)),
+        ("case against ED?", "thesis", ("ED",)),
+        ("what do you think of ED", "verdict", ("ED",)),
+        ("rating of SO", "verdict", ("SO",)),
+        ("how much cash is there", "holdings", ()),  # the account, with its cash
+        ("equity", "equity", ()),
+        ("what did today cost", "cost", ()),
+        ("how many tokens did run 01a226c83a05 spend", "cost", ()),
+        ("list runs", "runs", ()),
+        ("what did run 01a226c83a05 do", "run", ()),
+        ("01a226c83a05", "run", ()),
+        ("compare 01a226c83a05 with 01a226c83a99", "compare", ()),
+        ("how good is the lens technical", "scores", ()),
+        ("brier scores of voices", "scores", ()),
+        ("when does the next screen start", "schedule", ()),
+        ("schedule", "schedule", ()),
+        ("DESK_PROTECT", "setting", ()),
+        ("what is the setting budget_day_tokens", "setting", ()),
+        ("which alerts fired", "alerts", ()),
+        ("status", "status", ()),
+        ("is the desk halted?", "status", ()),
+        ("help", "help", ()),
+        ("ED", "symbol", ("ED",)),
+    ],
+)
+def test_a_question_is_read_as_it_is_meant(text: str, intent: str, symbols: tuple[str, ...]) -> None:
+    found = read(cleaned(text), KNOWN)
+    assert found is not None
+    assert (found.intent, found.symbols) == (intent, symbols)
+
+
+def test_words_in_capitals_are_no_symbols_unless_the_desk_knows_them() -> None:
+    assert read("WHY IS IT SO", KNOWN - {"SO", "IT"}) is None
+    loud = read("WHY WAS ED BOUGHT", KNOWN)
+    assert loud is not None
+    assert loud.symbols == ("ED",)
+    unknown = read("why was ZZZZ bought", KNOWN)
+    assert unknown is not None
+    assert unknown.symbols == ("ZZZZ",)
+
+
+@pytest.mark.parametrize(
+    ("text", "since", "count"),
+    [
+        ("what changed since 6h", "6h", None),
+        ("what changed in the last two weeks", "2w", None),
+        ("what changed since 2026-11-27T09:30", "2026-11-27T09:30", None),
+        ("orders of this week", "1w", None),
+        ("trades today", "today", None),
+        ("the 5 weakest holdings", None, 5),
+        ("weakest three", None, 3),
+        ("last 20 runs", None, 20),
+    ],
+)
+def test_moments_and_numbers_are_read(text: str, since: str | None, count: int | None) -> None:
+    found = read(text, KNOWN)
+    assert found is not None
+    assert (found.since, found.count) == (since, count)
+
+
+def test_every_example_of_the_help_is_understood() -> None:
+    found = {read(one, KNOWN).intent for one in EXAMPLES}  # type: ignore[union-attr]
+    assert found == set(INTENTS) - {"strongest", "help"}
+
+
+@pytest.mark.parametrize(("text", "why"), [("", "empty"), (" \x00\u202e\n", "empty"), ("a" * 20_001, "20,001")])
+def test_an_empty_and_an_endless_question_are_refused(text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        cleaned(text)
+
+
+@pytest.mark.parametrize("text", ["what is the meaning of life", "tell me a joke", "buy 100 ED now", "🦄", "';--"])
+def test_what_is_no_question_of_the_desk_is_not_guessed_at(text: str) -> None:
+    found = read(cleaned(text), KNOWN)
+    assert found is None or found.intent in ("fills", "symbol")
