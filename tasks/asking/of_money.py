@@ -169,12 +169,16 @@ def orders(desk: Desk, question: Question) -> Answer:
     lines = [head, *(f"{at_listing(one.market_at, one.symbol)}: {_ordered(one)}" for one in rows)]
     return Answer(
         question=question.text, intent="orders", text=listed(lines, whole - len(rows)),
-        facts={"orders": whole, "states": counts, "rows": [one.model_dump(mode="json", include=_ORDER) for one in rows]},
+        facts={"orders": whole, "states": counts, "rows": [_facts_of(one) for one in rows]},
         sources=[order_source(one.id) for one in rows],
     )  # fmt: skip
 
 
 _ORDER = {"symbol", "side", "quantity", "state", "denial_code", "denial_reason", "market_at"}
+
+
+def _facts_of(one: Order) -> dict[str, Any]:
+    return one.model_dump(mode="json", include=_ORDER)
 
 
 def _ordered(one: Order) -> str:
