@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import orjson
@@ -24,6 +24,7 @@ from chordesk.models.analysis import AnalysisRequest
 from chordesk.models.answers import output_schema
 from chordesk.models.errors import ContextWindow, DeskError, SettingError, UsageError
 from chordesk.models.exchanges import CRYPTO, EXCHANGES, HOME
+from chordesk.models.money import DOLLAR, coded
 from chordesk.models.settings import REPLAYING, Settings
 from chordesk.models.text import fenced
 from chordesk.tools.toolsets import LEFT_OUT, WHY, Room, is_empty, lines_of, shorten, text_of, tokens_of
@@ -49,7 +50,7 @@ def render(role: Role, subject: Mapping[str, Any], settings: Settings, *, afresh
         user = _environment().get_template(role.question).render(
             constraints=subject["constraints"], market=settings.market,
             replayed=settings.market in REPLAYING, abroad=_abroad(settings), subject_block=subject_block(told),
-            afresh=afresh, board="board" in subject,
+            afresh=afresh, board="board" in subject, money=partial(_money, currency=settings.currency),
         )  # fmt: skip
     except UndefinedError as error:
         raise UsageError(f"the subject of {role.key} lacks {error}", remedy=remedy) from None
@@ -110,6 +111,10 @@ def subject_block(subject: Mapping[str, Any]) -> str:
     return f"```subject\n{fenced(dict(subject))}\n```"
 
 
+def _money(value: float, currency: str = DOLLAR) -> str:
+    return coded(f"{float(value):,.2f}", currency)
+
+
 @cache
 def _environment() -> SandboxedEnvironment:
     # Plain text for a model, not HTML: escaping would only garble it.
@@ -119,7 +124,7 @@ def _environment() -> SandboxedEnvironment:
         trim_blocks=True, lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
     # float() of an undefined name raises as any other use of it does; a format specification would not.
-    environment.globals["money"] = lambda value: f"{float(value):,.2f}"
+    environment.globals["money"] = _money
     environment.globals["percent"] = lambda value: f"{float(value):.1%}"
     return environment
 

@@ -22,6 +22,7 @@ from chordesk.models.database.lookup import ACTS, by_prefix
 from chordesk.models.database.store import Store, is_lost
 from chordesk.models.errors import NotFound, NotWaiting, UsageError
 from chordesk.models.events import Envelope, EventType, event, short
+from chordesk.models.money import DOLLAR
 from chordesk.models.settings import Settings
 from chordesk.models.states import STEP_FINAL, ApprovalState, StepState
 from chordesk.models.tables.columns import Row, new_id, utcnow
@@ -29,6 +30,7 @@ from chordesk.models.tables.orders import Approval, Order
 from chordesk.models.tables.runs import Decision, Run, Step
 from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tools import rogue_calls
+from chordesk.tools.ledger import currency_of_account
 from chordesk.tools.orders import approvals
 from chordesk.tools.rogue_calls import RogueRow
 
@@ -189,9 +191,10 @@ def _event(type_: EventType, row: RuntimeApproval, **payload: Any) -> Envelope:
 
 class WaitingOrder(Frozen):
     """An order that waits, or waited, for a person; its approval has the notional and the hash of what was previewed.
-    why: the reason of whoever decided on it; rogue: rogue calls of what it rests on."""
+    why: the reason of whoever decided on it; rogue: rogue calls of what it rests on; currency: of its account."""
 
     kind: Literal["order"] = "order"
+    currency: str = DOLLAR
     approval: Row[Approval]
     order: Row[Order]
     why: str | None = None
@@ -245,7 +248,8 @@ def asked_of(session: Session, id_: str) -> WaitingOrder | WaitingRequest:
 
 def _waiting_order(session: Session, approval: Approval, order: Order) -> WaitingOrder:
     why = session.get_one(Decision, order.decision_id).reason_of(order.ordinal)
-    return WaitingOrder(approval=approval, order=order, why=why, rogue=rogue_calls.of_order(session, order))
+    rogue, currency = rogue_calls.of_order(session, order), currency_of_account(session, order.account)
+    return WaitingOrder(approval=approval, order=order, why=why, rogue=rogue, currency=currency)
 
 
 def answer(

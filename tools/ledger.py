@@ -60,6 +60,12 @@ def account_money(session: Session, settings: Settings, name: str) -> Money:
     return Money(head.currency if head is not None else settings.currency, days)
 
 
+def currency_of_account(session: Session, name: str) -> str:
+    """Return what the amounts of an account are in; dollars of one that is not there."""
+    head = session.get(Account, name)
+    return head.currency if head is not None else DOLLAR
+
+
 _POSITIONS = select(Position).where(col(Position.account) == bindparam("account")).order_by(Position.symbol)
 
 

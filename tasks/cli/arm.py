@@ -37,6 +37,8 @@ def arm(
 
     It lets a broker with real money take orders.
     """
+    from chordesk.tools.ledger import currency_of_account
+
     _known(broker)
     settings, store = opened()
     path = arming.key_path(settings)
@@ -45,7 +47,9 @@ def arm(
     terms = arming.arm(
         store, settings, key, broker, _amount(max_notional), max_orders, symbols.split(","), hours, whoami(), caution
     )
-    lines = [described(terms), f"signed with {path}"]
+    with store.read() as session:
+        base = currency_of_account(session, broker)
+    lines = [described(terms, base), f"signed with {path}"]
     if settings.mandate_public_key != public:
         lines.append("workers do not know this key yet; give them this setting and start them again:")
     lines.append(f"DESK_MANDATE_PUBLIC_KEY={public}")
@@ -84,13 +88,15 @@ def mandate(as_json: Json = False) -> None:
         raise typer.Exit(NONE_IN_FORCE)
 
 
-def described(terms: MandateTerms) -> str:
+def described(terms: MandateTerms, currency: str) -> str:
+    """currency: of the account that it is for."""
     from chordesk.models.tables.columns import utcnow
     from chordesk.tools.decimals import money
 
     left = max(terms.expires_at - utcnow(), dt.timedelta(0)) / dt.timedelta(hours=1)
+    most = money(terms.max_notional, currency)
     return (
-        f"mandate {terms.version}: {terms.broker} may take {terms.max_orders} orders of {money(terms.max_notional)} "
+        f"mandate {terms.version}: {terms.broker} may take {terms.max_orders} orders of {most} "
         f"in all, on {', '.join(terms.symbols)}{', at CAUTION too' if terms.caution else ''}\n"
         f"until {utc(terms.expires_at)}, {left:.1f} hours from now; armed by {terms.armed_by}"
     )
@@ -103,15 +109,15 @@ def _standing(one: MandateState) -> dict[str, Any]:
         return {"broker": one.broker, "in_force": False, "why": one.why, "text": f"{one.broker}: {one.why}"}
     terms = MandateTerms.model_validate(one.terms)
     spent = (
-        f"used: {one.used_orders} of {terms.max_orders} orders, {money(one.used_notional)} of "
-        f"{money(terms.max_notional)}"
+        f"used: {one.used_orders} of {terms.max_orders} orders, {money(one.used_notional, one.currency)} of "
+        f"{money(terms.max_notional, one.currency)}"
     )
     return {
         "broker": one.broker,
         "in_force": True,
         "mandate": one.terms,
         "used": {"orders": one.used_orders, "notional": str(one.used_notional)},
-        "text": f"{described(terms)}\n{spent}",
+        "text": f"{described(terms, one.currency)}\n{spent}",
     }
 
 

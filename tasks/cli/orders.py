@@ -201,12 +201,13 @@ def _confirmed(id_: str) -> str | None:
     """Show what waits and ask; return the hash of the preview that was shown, None for a request of a run."""
     from chordesk.tasks.approval_requests import WaitingOrder, asked_of
     from chordesk.tasks.cli.show.order_display import terms_text
+    from chordesk.tools.market.fx import traded_in
 
     with opened()[1].read() as session:
         row = asked_of(session, id_)
     if isinstance(row, WaitingOrder):
         console().print(table(COLUMNS, [_row(row)]))
-        print_line(f"{terms_text(row.order)}, account {row.order.account}")
+        print_line(f"{terms_text(row.order, traded_in(row.order.symbol))}, account {row.order.account}")
         print_line(_reason_line(row))
     else:
         print_line(request_text(row))
@@ -261,7 +262,7 @@ def _row(row: WaitingOrder) -> tuple[str, ...]:
         f"{order.symbol}: {legs_text(order.legs)}" if order.legs else order.contract or order.symbol,
         order.side or "",
         plain(order.quantity or 0),
-        money(asked.notional),
+        money(asked.notional, row.currency),
         f"{asked.asked_at:%Y-%m-%d %H:%M}",
         f"{left:.0f}" if left > 0 else "expired",
         asked.payload_hash[:12],
@@ -284,6 +285,7 @@ def list_(
     """List orders, the newest first; those that were played on past days with --all or --run alone."""
     from chordesk.tasks.cli.show.order_display import order_list
     from chordesk.tasks.reading.order_history import list_orders
+    from chordesk.tools.ledger import currency_of_account
 
     settings, store = opened()
     with store.read() as session:
@@ -291,10 +293,11 @@ def list_(
         ticker, wanted = symbol.strip().upper() if symbol else None, state.value if state else None
         own = None if every or run_id is not None else settings.account
         rows = list_orders(session, run_id, ticker, wanted, limit, but_backtests=own)
+        currencies = {name: currency_of_account(session, name) for name in {order.account for order, _ in rows}}
     plain = [{**order.model_dump(), "notional_previewed": p.notional if p else None} for order, p in rows]
     nothing = "no such orders; every trading action of a decision makes one"
     nothing += "" if own is None else "; --all has those of backtests too"
-    emit(plain, lambda _: order_list(rows) if rows else nothing, as_json=as_json)
+    emit(plain, lambda _: order_list(rows, currencies) if rows else nothing, as_json=as_json)
 
 
 @orders_commands.command()

@@ -13,6 +13,7 @@ from redis.exceptions import RedisError
 
 from chordesk.models.database import store
 from chordesk.models.exchanges import at_exchange, at_listing
+from chordesk.models.money import coded
 from chordesk.models.orders import Denied
 from chordesk.models.tables.orders import Account
 from chordesk.models.text import utc, utc_seconds
@@ -20,8 +21,9 @@ from chordesk.tasks.doctor.check import Check, CheckContext, fail, not_made, ok,
 from chordesk.tasks.reading.troubles import halts
 from chordesk.tasks.redis_clients import client, redis_url
 from chordesk.tools.decimals import money
-from chordesk.tools.ledger import account_money, value
+from chordesk.tools.ledger import account_money, currency_of_account, value
 from chordesk.tools.market.files.data_folder import check_folder
+from chordesk.tools.market.fx import listed_in
 from chordesk.tools.market.prices import Quotes
 from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.orders.audit import log_path, place_of
@@ -39,7 +41,8 @@ def market(context: CheckContext) -> Check:
     source = context.desk.market
     symbols = resolve_universe(context.settings.universe, source)
     quote = source.quote(symbols[0])
-    seen = f"{quote.symbol} {quote.price:.2f} at {at_listing(quote.at, quote.symbol)}"
+    price = coded(f"{quote.price:.2f}", listed_in(source, quote.symbol))
+    seen = f"{quote.symbol} {price} at {at_listing(quote.at, quote.symbol)}"
     detail = f"{source.name}: {len(symbols)} symbols; {seen}"
     return ok(detail + (" (replay of old prices)" if source.clock.day is not None else ""))
 
@@ -63,7 +66,8 @@ def data(context: CheckContext) -> Check:
 def broker(context: CheckContext) -> Check:
     settings, desk = context.settings, context.desk
     name = desk.broker.name
-    unopened = f"{name}: not opened yet; the first run opens it with {settings.starting_cash:,.2f}"
+    first = coded(f"{settings.starting_cash:,.2f}", settings.currency)
+    unopened = f"{name}: not opened yet; the first run opens it with {first}"
     if not_made(context):
         return ok(unopened)
     store.require_current(settings.database)
@@ -73,10 +77,12 @@ def broker(context: CheckContext) -> Check:
         money = account_money(session, settings, settings.account)
         view = value(session, Quotes(desk.market, money), settings.account)
     switch = "TRADER_LIVE=1: orders fill" if settings.trader_live else "orders end as previews"
-    equity = "unknown" if view.equity is None else f"{view.equity:,.2f}"
+    cash, equity = (
+        "unknown" if one is None else coded(f"{one:,.2f}", view.currency) for one in (view.cash, view.equity)
+    )
     held = f"{len(view.positions)} positions"
     keys = f"; its keys are in {' and '.join(names)}" if (names := settings.sends_to.credentials) else ""
-    return ok(f"{name}: cash {view.cash:,.2f}, equity {equity}, {held}; {switch}{keys}")
+    return ok(f"{name}: cash {cash}, equity {equity}, {held}; {switch}{keys}")
 
 
 def clock(context: CheckContext) -> Check:
@@ -208,6 +214,8 @@ def mandate(context: CheckContext) -> Check:
         if isinstance(found, Denied):
             return fail(found.reason, remedy)
         used = usage_of(session, settings.broker, found.version)
-    spent = f"{used.orders} of {found.max_orders} orders, {money(used.notional)} of {money(found.max_notional)} used"
+        base = currency_of_account(session, settings.broker)
+    notional, most = money(used.notional, base), money(found.max_notional, base)
+    spent = f"{used.orders} of {found.max_orders} orders, {notional} of {most} used"
     until = f"{utc(found.expires_at)}"
     return ok(f"mandate {found.version} of {settings.broker} until {until}: {spent}")

@@ -14,6 +14,7 @@ from sqlmodel import Session, col, select
 from chordesk.models import features
 from chordesk.models.answers import ReportStatus
 from chordesk.models.errors import SettingError, UsageError
+from chordesk.models.money import DOLLAR
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run
 from chordesk.models.states import OrderState, RunState, StepState
@@ -129,10 +130,11 @@ def _settings_of(run: Run, settings: Settings) -> Settings:
 
 def _portfolio(session: Session, account: str) -> dict[str, Any]:
     rows = session.exec(select(Position).where(Position.account == account).order_by(col(Position.symbol))).all()
-    fields = {"symbol", "quantity", "average_cost"}
+    fields, head = {"symbol", "quantity", "average_cost", "currency"}, session.get_one(Account, account)
     return {
-        "cash": round(session.get_one(Account, account).cash, 2),
-        "positions": [row.model_dump(include=fields) for row in rows],
+        "cash": round(head.cash, 2),
+        "positions": [row.model_dump(include=fields, exclude_none=True) for row in rows],
+        **({"currency": head.currency} if head.currency != DOLLAR else {}),
     }
 
 

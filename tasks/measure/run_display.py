@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from chordesk.models.money import coded
 from chordesk.models.text import inert
 from chordesk.tasks.cli.output import table, tally
 
@@ -20,7 +21,7 @@ _MOST_ROWS = 24
 
 
 def backtest_report(found: BacktestView) -> RenderableType:
-    parts: list[RenderableType] = [_head(found), _sessions(found.rows)]
+    parts: list[RenderableType] = [_head(found), _sessions(found.rows, found.currency)]
     missing = [row for row in found.rows if row.state != "done"]
     parts += [Text(f"{row.state} {row.day}: {inert(row.reason or 'unknown')}", style="yellow") for row in missing]
     parts += [Text(note, style="yellow") for row in found.rows for note in _prices(row)]
@@ -35,9 +36,9 @@ def _head(found: BacktestView) -> Text:
     return Text.assemble(("Backtest ", "bold"), f"{len(found.rows)} of {found.sessions} sessions, {order}{resumed}")
 
 
-def _sessions(rows: Sequence[BacktestSession]) -> RenderableType:
+def _sessions(rows: Sequence[BacktestSession], currency: str) -> RenderableType:
     shown = [*rows] if len(rows) <= _MOST_ROWS else [*rows[: _MOST_ROWS // 2], None, *rows[-_MOST_ROWS // 2 :]]
-    cells = [_cells(row) if row is not None else ["..."] * 7 for row in shown]
+    cells = [_cells(row, currency) if row is not None else ["..."] * 7 for row in shown]
     columns = ("Session", "Equity", "Cash", "Exposure", "Traded", "Orders", "Verdicts")
     return table(columns, cells, right=columns[1:5])
 
@@ -48,13 +49,13 @@ def _prices(row: BacktestSession) -> list[str]:
     return [f"{row.day}: {', '.join(map(inert, names))} {what}" for what, names in cases if names]
 
 
-def _cells(row: BacktestSession) -> list[str]:
+def _cells(row: BacktestSession, currency: str) -> list[str]:
     return [
         f"{row.day}",
-        _money(row.equity),
-        _money(row.cash),
+        _money(row.equity, currency),
+        _money(row.cash, currency),
         f"{row.exposure:.0%}" if row.exposure is not None else "-",
-        _money(row.traded),
+        _money(row.traded, currency),
         tally(row.orders, "-"),
         tally(row.verdicts, "-"),
     ]
@@ -172,5 +173,5 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
 
 
-def _money(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:,.0f}"
+def _money(value: float | None, currency: str) -> str:
+    return "unknown" if value is None else coded(f"{value:,.0f}", currency)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from sqlmodel import Session
 
 from chordesk.models.answers import Frozen
+from chordesk.models.money import DOLLAR
 from chordesk.models.settings.running_desk import research_account
 from chordesk.models.states import RunKind
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.runs import BacktestSession, Run
 from chordesk.tasks.reading.runs import backtest_rows
+from chordesk.tools.ledger import currency_of_account
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -21,13 +23,14 @@ if TYPE_CHECKING:
 class BacktestView(Frozen):
     """A backtest. sessions: how many it is to visit; result: as `measure.backtest_sessions` counts it, None before
     its end; resumed: the run that it goes on with, None for one that was begun; scored: the account that its verdicts
-    and forecasts are scored on."""
+    and forecasts are scored on; currency: of its account."""
 
     backtest_id: str
     resumed: str | None
     parallel: bool
     scored: str
     sessions: int
+    currency: str = DOLLAR
     rows: list[Row[BacktestSession]]
     result: dict[str, Any] | None
 
@@ -55,6 +58,7 @@ def backtest_view(session: Session, run: Run) -> BacktestView | None:
         parallel=run.params["parallel"],
         scored=research_account(run.account) if run.params["parallel"] else run.account,
         sessions=len(origin.params["days"]),
+        currency=currency_of_account(session, run.account),
         rows=list(backtest_rows(session, origin.id)),
         result=run.summary.get("backtest"),
     )

@@ -176,7 +176,7 @@ def _way(notice: Notice) -> str:
 def _order_waiting(notice: Notice, wording: Wording) -> str:
     facts = notice.facts
     until = wording.time(dt.datetime.fromisoformat(str(facts["expires_at"])))
-    amount = money(float(facts["notional"]))
+    amount = money(float(facts["notional"]), facts.get("currency"))
     return f"an order on {symbol(facts['symbol'])} for {amount} waits for a person until {until}; see: desk approvals"
 
 
@@ -207,7 +207,8 @@ def _order_rejected(notice: Notice, _: Wording) -> str:
 
 def _fill(notice: Notice, _: Wording) -> str:
     facts = notice.facts
-    what = f"{figure(float(facts['quantity']))} {symbol(facts['symbol'])} at {money(float(facts['price']))}"
+    price = money(float(facts["price"]), facts.get("currency"))
+    what = f"{figure(float(facts['quantity']))} {symbol(facts['symbol'])} at {price}"
     why = f", for its plan: {quoted(facts['exit'], 40)}" if facts.get("exit") else ""
     return f"{_SIDES.get(str(facts.get('side')), 'Filled')} {what} on {quoted(facts.get('account'), 40)}{why}"
 

@@ -14,6 +14,7 @@ from sqlmodel import Session, col, select
 from chordesk.models.answers import Frozen, ReportStatus, Stance
 from chordesk.models.errors import MarketError, NotFound
 from chordesk.models.market import Quote, multiplier_of
+from chordesk.models.money import DOLLAR
 from chordesk.models.orders import PAID_FOR, HeldPosition, SettlementKind
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_backtest
@@ -23,7 +24,7 @@ from chordesk.models.tables.orders import Account, BookedSettlement, EquityMark,
 from chordesk.models.tables.runs import Report, Run, Step
 from chordesk.tools.books import costs_of, in_base, rated_of, worth_of_fill
 from chordesk.tools.decimals import exact
-from chordesk.tools.ledger import gains_of, value, worth_of
+from chordesk.tools.ledger import currency_of_account, gains_of, value, worth_of
 from chordesk.tools.orders.accounts import account_names
 from chordesk.tools.orders.halting import trading_state
 from chordesk.tools.orders.protection import unprotected
@@ -176,16 +177,18 @@ class EquityDay(Frozen):
 
 class EquityNow(EquityDay):
     """The newest day. current: it is the market's day; otherwise the account has no mark of that day yet, or its books
-    are ahead."""
+    are ahead. currency: of the account."""
 
     current: bool
+    currency: str = DOLLAR
 
 
 class EquityCurve(Frozen):
     """days: in ascending order, at most as many as were asked for; deepest: the largest drawdown among them, None
-    without a day."""
+    without a day. currency: of the account."""
 
     account: str
+    currency: str = DOLLAR
     days: list[EquityDay]
     deepest: float | None
 
@@ -194,14 +197,18 @@ def equity_now(session: Session, account: str, day: dt.date) -> EquityNow | None
     """Return the newest day of the account's books, None without a mark. day: the market's; in a replay that was set
     back the books are ahead of it."""
     marks = _marks(session, account, 1)
-    return EquityNow(**dict(_day(marks[0])), current=marks[0].day == day) if marks else None
+    if not marks:
+        return None
+    currency = currency_of_account(session, account)
+    return EquityNow(**dict(_day(marks[0])), current=marks[0].day == day, currency=currency)
 
 
 def equity_curve(session: Session, account: str, most: int, until: dt.date = dt.date.max) -> EquityCurve:
     """Money paid in or out has moved earlier marks, so it is neither gain nor loss. until: the last day."""
     days = [_day(mark) for mark in reversed(_marks(session, account, most, until))]
     falls = [one.drawdown for one in days if one.drawdown is not None]
-    return EquityCurve(account=account, days=days, deepest=max(falls, default=None))
+    currency = currency_of_account(session, account)
+    return EquityCurve(account=account, currency=currency, days=days, deepest=max(falls, default=None))
 
 
 def _marks(session: Session, account: str, most: int, until: dt.date = dt.date.max) -> Sequence[EquityMark]:
@@ -238,9 +245,10 @@ ZERO = Decimal(0)
 
 class AccountState(Frozen):
     """An account's books and state. own: this service trades on it; open: it has a ledger; cash is None without one.
-    equity: at the newest mark, None without one."""
+    equity: at the newest mark, None without one. currency: of its amounts."""
 
     account: str
+    currency: str = DOLLAR
     own: bool
     open: bool
     cash: float | None
@@ -328,6 +336,7 @@ def account_state(session: Session, settings: Settings, name: str) -> AccountSta
     held = session.exec(select(Position.symbol).where(col(Position.account) == name)).all()
     marks = _marks(session, name, 1)
     return AccountState(
+        currency=row.currency if row else settings.currency,
         account=name,
         own=name == settings.account,
         open=row is not None,

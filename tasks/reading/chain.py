@@ -18,6 +18,7 @@ from chordesk.models.answers import Frozen, ReportStatus
 from chordesk.models.database.blobs import path_in_home
 from chordesk.models.errors import NotFound
 from chordesk.models.groups import by_key
+from chordesk.models.money import coded
 from chordesk.models.states import StepKind
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Approval, Fill, Order, Preview
@@ -39,6 +40,7 @@ from chordesk.models.tables.runs import (
 )
 from chordesk.tasks.reading.run_parts import call
 from chordesk.tools import rogue_calls
+from chordesk.tools.ledger import currency_of_account
 from chordesk.tools.rogue_calls import RogueRow
 from chordesk.tools.scoring.verdict_calibration import lenses_of
 
@@ -469,7 +471,9 @@ class Builder:
         last = self.add("order", order.id, order_label(order), [decided], order.created_at, facts)
         if preview is not None:
             facts = preview.model_dump(include={"order_id", "price", "notional", "payload_hash"})
-            label = f"{preview.notional:,.2f} at {preview.price:,.2f}, sha256 {preview.payload_hash}"
+            own = currency_of_account(self.session, order.account)
+            notional, price = coded(f"{preview.notional:,.2f}", own), f"{preview.price:,.2f}"
+            label = f"{notional} at {coded(price, preview.currency or own)}, sha256 {preview.payload_hash}"
             last = self.add("preview", preview.id, label, [last], preview.created_at, facts)
         if approval is not None:
             facts = approval.model_dump(include={"order_id", "state", "decided_by", "why", "asked_at", "expires_at"})

@@ -29,6 +29,7 @@ from chordesk.models.answers import Frozen
 from chordesk.models.database import soundness
 from chordesk.models.database.store import Store, require_current
 from chordesk.models.errors import DatabaseUnsound, DeskError, ServiceError
+from chordesk.models.money import DOLLAR
 from chordesk.models.notices import is_noted
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import (
@@ -62,6 +63,7 @@ from chordesk.tasks.redis_clients import client, is_private, redis_url
 from chordesk.tasks.schedules import BeatState, beat_state, entries, of_settings, starting
 from chordesk.tasks.worker.messages import STATUS, sender_app
 from chordesk.tools.decimals import money, plain
+from chordesk.tools.market.fx import traded_in
 from chordesk.tools.orders.audit import why_no_file
 from chordesk.tools.orders.halting import trading_state
 from chordesk.tools.orders.protection import held_plans, review_key, unprotected
@@ -147,10 +149,11 @@ class PositionPlanRow(Frozen):
     ends: dt.date | None
     review: str | None
     due: bool
+    currency: str = DOLLAR  # of the prices
 
     def __str__(self) -> str:
-        parts = [f"stop {money(self.stop)}"] if self.stop is not None else ["no stop"]
-        parts += [f"target {money(self.target)}"] if self.target is not None else []
+        parts = [f"stop {money(self.stop, self.currency)}"] if self.stop is not None else ["no stop"]
+        parts += [f"target {money(self.target, self.currency)}"] if self.target is not None else []
         parts += [f"ends {self.ends}"] if self.ends is not None else []
         parts += [f"review {self.review}{' is due' if self.due else ''}"] if self.review is not None else []
         return f"plan of {plain(self.quantity)} {self.symbol}: {', '.join(parts)}"
@@ -159,7 +162,11 @@ class PositionPlanRow(Frozen):
 def position_plans(session: Session, account: str) -> list[PositionPlanRow]:
     return [
         PositionPlanRow.of(
-            plan, symbol=holding.symbol, quantity=float(holding.held), due=is_noted(session, review_key(order))
+            plan,
+            symbol=holding.symbol,
+            quantity=float(holding.held),
+            due=is_noted(session, review_key(order)),
+            currency=traded_in(holding.symbol),
         )
         for holding, order, plan in held_plans(session, account)
     ]

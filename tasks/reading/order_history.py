@@ -14,6 +14,7 @@ from chordesk.models.answers import Frozen
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import Store
 from chordesk.models.errors import NothingYet
+from chordesk.models.money import DOLLAR
 from chordesk.models.orders import DenialCode, Denied, MandateTerms
 from chordesk.models.settings import REAL_MONEY, Settings
 from chordesk.models.states import OrderState, TradingState
@@ -24,7 +25,7 @@ from chordesk.tasks.reading.chain import Chain, chain, protecting
 from chordesk.tasks.reading.run_list import on_day
 from chordesk.tools import rogue_calls
 from chordesk.tools.decimals import exact
-from chordesk.tools.ledger import account_money
+from chordesk.tools.ledger import account_money, currency_of_account
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import checking, halting
 from chordesk.tools.orders.accounts import account_names
@@ -98,6 +99,7 @@ class OrderEffect(Frozen):
     sector_after: float | None
     cash_before: float
     cash_after: float
+    currency: str = DOLLAR  # of the account
 
 
 class OrderChecks(Frozen):
@@ -174,7 +176,7 @@ def order_effect(found: Assessment) -> OrderEffect:
     return OrderEffect(
         symbol=ticket.symbol, sector=sector, share_before=share_before, share_after=share_after,
         sector_before=sector_before, sector_after=sector_after, cash_before=context.account.cash,
-        cash_after=float(exact(context.account.cash) - paid),
+        cash_after=float(exact(context.account.cash) - paid), currency=context.account.currency,
     )  # fmt: skip
 
 
@@ -319,10 +321,11 @@ class LimitRow(Frozen):
 
 
 class MandateState(Frozen):
-    """The mandate of a broker with real money: its terms and use, or why none is in force. notional in account
-    currency."""
+    """The mandate of a broker with real money: its terms and use, or why none is in force. currency: of its
+    account, and of its amounts."""
 
     broker: str
+    currency: str = DOLLAR
     in_force: bool
     why: str | None
     terms: dict[str, Any] | None
@@ -357,7 +360,7 @@ def _mandate(session: Session, settings: Settings, broker: str) -> MandateState:
     used = usage_of(session, broker, found.version)
     return MandateState(
         broker=broker, in_force=True, why=None, terms=found.model_dump(mode="json"), used_orders=used.orders,
-        used_notional=used.notional,
+        used_notional=used.notional, currency=currency_of_account(session, broker),
     )  # fmt: skip
 
 
@@ -419,8 +422,10 @@ def _chain(one: CheckedChain, anchor: AuditAnchor | None) -> ChainState:
 
 
 class OrderParts(Frozen):
-    """An order with what came of it. protected_by: the orders that protect its position."""
+    """An order with what came of it. currency: of the account, and of prices that state no other; protected_by: the
+    orders that protect its position."""
 
+    currency: str = DOLLAR
     order: Row[Order]
     preview: Row[Preview] | None
     approval: Row[Approval] | None
@@ -476,6 +481,7 @@ def list_orders(
 
 def order_parts(session: Session, order: Order) -> OrderParts:
     return OrderParts(
+        currency=currency_of_account(session, order.account),
         order=order,
         preview=session.exec(select(Preview).where(Preview.order_id == order.id)).first(),
         approval=session.exec(select(Approval).where(Approval.order_id == order.id)).first(),

@@ -14,6 +14,7 @@ from chordesk.models.answers import Frozen
 from chordesk.models.database.blobs import path_in_home
 from chordesk.models.exchanges import zone_of
 from chordesk.models.groups import by_key
+from chordesk.models.money import DOLLAR
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_LIVE, AttemptEnd, OrderState, RunKind, RunState, StepState
 from chordesk.models.tables.board import Episode, EpisodeQuestion
@@ -41,6 +42,7 @@ from chordesk.tasks.reading.chain import CandidateTable, Funnel, candidate_table
 from chordesk.tasks.reading.report_view import GroundedReport, grounded_reports
 from chordesk.tasks.reading.runs import Progress, RunView, blocked, progress, view
 from chordesk.tools import rogue_calls
+from chordesk.tools.ledger import currency_of_account
 from chordesk.tools.rogue_calls import RogueRow
 
 _DID = {
@@ -98,7 +100,11 @@ def _days(session: Session, run: Run) -> str:
     if returns and returns["desk"] is not None:
         held = f", against {written('change', returns['held'])} bought and held" if returns["held"] is not None else ""
         return f"{told}: {written('change', returns['desk'])}{held}"
-    return f"{told}: ${equity[-1]:,.2f} so far" if equity and equity[-1] is not None else told
+    if not equity or equity[-1] is None:
+        return told
+    base = currency_of_account(session, run.account)
+    sign = "$" if base == DOLLAR else f"{base} "
+    return f"{told}: {sign}{equity[-1]:,.2f} so far"
 
 
 def _forecast(session: Session, run: Run) -> str:

@@ -16,6 +16,7 @@ from chordesk.models.answers import Frozen
 from chordesk.models.errors import MarketError, NothingYet
 from chordesk.models.exchanges import HOME, clock_of, zone_of
 from chordesk.models.market import plain_name
+from chordesk.models.money import DOLLAR
 from chordesk.models.settings import REPLAYING, Settings
 from chordesk.models.settings.running_desk import (
     Standing,
@@ -154,6 +155,7 @@ class PositionRow(Frozen):
     symbol: str
     quantity: float
     average_cost: float
+    currency: str | None = None  # of the average cost, None for the account's
 
 
 class Portfolio(Frozen):
@@ -161,6 +163,7 @@ class Portfolio(Frozen):
 
     cash: float
     positions: list[PositionRow]
+    currency: str = DOLLAR  # of the account
 
 
 class Progress(Frozen):

@@ -19,6 +19,7 @@ from markupsafe import Markup, escape
 from chordesk.models import features
 from chordesk.models import text as text_module
 from chordesk.models.exchanges import EXCHANGES, HOME, at_exchange, exchange_code
+from chordesk.models.money import DOLLAR, coded
 from chordesk.models.text import NEW_YORK, inert, json_shown, utc_seconds
 from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.accounts import EquityCurve
@@ -54,13 +55,13 @@ def count(value: float | None) -> str:
     return NONE if value is None else f"{value:,.0f}"
 
 
-def size(value: float | None) -> str:
-    """Return shares or contracts, or a price, with the digits that it has."""
-    return NONE if value is None else f"{value:,.6f}".rstrip("0").rstrip(".")
+def size(value: float | None, currency: str = DOLLAR) -> str:
+    """Return shares or contracts, or a price, with the digits that it has. currency: of a price."""
+    return NONE if value is None else coded(f"{value:,.6f}".rstrip("0").rstrip("."), currency)
 
 
-def money(value: float | None) -> str:
-    return NONE if value is None else f"{value:,.2f}"
+def money(value: float | None, currency: str = DOLLAR) -> str:
+    return NONE if value is None else coded(f"{value:,.2f}", currency)
 
 
 def share(value: float | None) -> str:

@@ -37,7 +37,9 @@ from chordesk.tasks.services import stop_signals
 from chordesk.tasks.services.plan import Plan
 from chordesk.tasks.services.stack import Stack, desk_stack
 from chordesk.tasks.services.supervision import ProcessRecord
+from chordesk.tools.ledger import currency_of_account
 from chordesk.tools.market.factory import build_market
+from chordesk.tools.market.fx import traded_in
 from chordesk.tools.orders.sessions import to_next_session
 from chordesk.tools.orders.stops import bound_text, plan_text
 from chordesk.tools.position_plans import plan_of
@@ -254,7 +256,8 @@ def _first_case(session: Session, run: Run, orders: Sequence[Order]) -> list[str
     plan = plan_of(order)
     assert plan is not None
     lines = [f"the case of {order.symbol}:", *said]
-    lines += [f"the size of {order.symbol}: {bound_text(plan)}", f"its plan: {plan_text(plan)}"]
+    own, priced = currency_of_account(session, order.account), traded_in(order.symbol)
+    lines += [f"the size of {order.symbol}: {bound_text(plan, own)}", f"its plan: {plan_text(plan, priced)}"]
     if not _is_doubted(said):
         others = session.exec(select(Verdict).where(Verdict.run_id == run.id, Verdict.rating != "BUY"))
         doubted = ((one, text) for one in others if _is_doubted(text := _case(session, one)))

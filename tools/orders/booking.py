@@ -15,13 +15,14 @@ from chordesk.models import event_log
 from chordesk.models.errors import OrderError
 from chordesk.models.events import DESK, EventType, event
 from chordesk.models.market import legs_of
+from chordesk.models.money import DOLLAR
 from chordesk.models.orders import BrokerAnswer, BrokerFill, Denied
 from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_FINAL, ORDER_NEXT, ORDER_WORKING, ApprovalState, OrderState, TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, Approval, Fill, Order, Preview
 from chordesk.tools.decimals import exact, plain
-from chordesk.tools.ledger import OF_RATE, apply_fill, fill_of
+from chordesk.tools.ledger import OF_RATE, apply_fill, currency_of_account, fill_of
 from chordesk.tools.orders import audit
 
 _LONGEST = 500
@@ -40,6 +41,8 @@ def fill_event(session: Session, order: Order, row: Fill) -> None:
     names = ("account", "symbol", "side", "quantity", "price")
     facts: dict[str, Any] = {"order": order.id, "fill": row.id, **{name: getattr(row, name) for name in names}}
     facts |= _of_money(row)
+    if row.currency is None and (base := currency_of_account(session, order.account)) != DOLLAR:
+        facts["currency"] = base
     if order.exit_reason:
         facts["exit"] = order.exit_reason
     event_log.append(session, [event(EventType.ORDER_FILL, order.run_id, **facts)])
@@ -53,6 +56,7 @@ def trading_changed(session: Session, account: str, state: TradingState, why: st
 def approval_asked(session: Session, order: Order, approval: Approval) -> None:
     asked = {"approval_id": approval.id, "kind": "order", "order": order.id, "symbol": order.contract or order.symbol}
     facts: dict[str, Any] = {**asked, "notional": approval.notional, "expires_at": approval.expires_at.isoformat()}
+    facts |= {"currency": base} if (base := currency_of_account(session, order.account)) != DOLLAR else {}
     event_log.append(session, [event(EventType.APPROVAL_ASKED, order.run_id, **facts)])
 
 

@@ -14,6 +14,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.errors import MarketError
 from chordesk.models.market import SHARES_PER_CONTRACT, legs_of, multiplier_of, parse_contract
+from chordesk.models.money import DOLLAR
 from chordesk.models.order_terms import Protection, parse_protection
 from chordesk.models.plans import ExitReason, PositionPlan
 from chordesk.models.states import ORDER_WORKING
@@ -140,7 +141,7 @@ def preview_of(
     }
 
 
-def preview_text(payload: str) -> str | None:
+def preview_text(payload: str, currency: str = DOLLAR) -> str | None:
     try:
         found = json.loads(payload)["protection"]
     except (ValueError, TypeError, KeyError):
@@ -148,20 +149,25 @@ def preview_text(payload: str) -> str | None:
     if not found:
         return None
     start = "stop" if found["trailPercent"] is None else f"stop that trails by {found['trailPercent']} % from"
-    return f"{found['side']} {found['quantity']}, {start} {money(float(found['stopPrice']))}, {found['timeInForce']}"
+    price = money(float(found["stopPrice"]), currency)
+    return f"{found['side']} {found['quantity']}, {start} {price}, {found['timeInForce']}"
 
 
-def plan_text(plan: PositionPlan) -> str:
-    prices = [f"{name} {money(value)}" for name in ("entry", "stop", "target") if (value := getattr(plan, name))]
+def plan_text(plan: PositionPlan, currency: str = DOLLAR) -> str:
+    """currency: of the prices."""
+    prices = [
+        f"{name} {money(value, currency)}" for name in ("entry", "stop", "target") if (value := getattr(plan, name))
+    ]
     days = [f"{name} {value}" for name in ("ends", "review") if (value := getattr(plan, name)) is not None]
     return ", ".join((*prices, *days))
 
 
-def bound_text(plan: PositionPlan) -> str | None:
+def bound_text(plan: PositionPlan, currency: str = DOLLAR) -> str | None:
+    """currency: of the account."""
     if plan.most is None:
         return None
-    asked = f"; {money(plan.asked)} was asked for" if plan.asked is not None else ""
-    return f"at most {money(plan.most)} by {plan.bound}{asked}"
+    asked = f"; {money(plan.asked, currency)} was asked for" if plan.asked is not None else ""
+    return f"at most {money(plan.most, currency)} by {plan.bound}{asked}"
 
 
 @dataclass(frozen=True, slots=True)

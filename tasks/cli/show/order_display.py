@@ -16,6 +16,7 @@ from rich.text import Text
 
 from chordesk.models.database.blobs import removal_note
 from chordesk.models.exchanges import at_listing, exchange_code, zone_of
+from chordesk.models.money import DOLLAR, coded
 from chordesk.models.order_terms import shown
 from chordesk.models.text import SHORT_ID, utc_seconds
 from chordesk.models.thesis import Pooled
@@ -60,6 +61,9 @@ _FIRST = dict.fromkeys(
 _IDS = dict.fromkeys(("order", "payload", "id", "run_id", "decision", "decision_id", "approval", "ordinal"))
 
 
+_DOLLARS: Mapping[str, str] = {}
+
+
 def effect_table(effect: OrderEffect) -> Table:
     """What an order would do to its account, before and after."""
 
@@ -69,11 +73,13 @@ def effect_table(effect: OrderEffect) -> Table:
     rows = [(f"share of {effect.symbol}", share(effect.share_before), share(effect.share_after))]
     if effect.sector is not None:
         rows.append((f"sector {effect.sector}", share(effect.sector_before), share(effect.sector_after)))
-    rows.append(("cash", f"{effect.cash_before:,.2f}", f"{effect.cash_after:,.2f}"))
+    before, after = (coded(f"{one:,.2f}", effect.currency) for one in (effect.cash_before, effect.cash_after))
+    rows.append(("cash", before, after))
     return table(("account", "before", "after"), rows, right=("before", "after"))
 
 
-def order_list(rows: Sequence[tuple[Order, Preview | None]]) -> Table:
+def order_list(rows: Sequence[tuple[Order, Preview | None]], currencies: Mapping[str, str] = _DOLLARS) -> Table:
+    """currencies: by account."""
     cells = [
         (
             order.id[:SHORT_ORDER],
@@ -81,7 +87,7 @@ def order_list(rows: Sequence[tuple[Order, Preview | None]]) -> Table:
             order.account,
             paragraph(order.contract or order.symbol),
             paragraph(f"{size_of(order)}{_kind(order)}", 32),
-            f"{preview.notional:,.0f}" if preview else "-",
+            coded(f"{preview.notional:,.0f}", currencies.get(order.account)) if preview else "-",
             state(order.state, f"{order.state} {order.denial_code or ''}".rstrip()),
         )
         for order, preview in rows
@@ -102,19 +108,20 @@ def size_of(order: Order) -> str:
 
 def order_report(found: OrderDetail, log_lines: int, home: Path | None = None) -> RenderableType:
     """home: the data folder of this shell, in which removed pictures are noted."""
-    order = found.order
+    order, own = found.order, found.currency
+    priced = (found.preview.currency if found.preview else None) or own
     lines = [
         _headline(order),
-        *_terms(order),
+        *_terms(order, priced, own),
         *_rogue(found.rogue),
         *_denial(order),
-        *_preview(found.preview),
+        *_preview(found.preview, priced, own),
         *_approval(found.approval),
     ]
     lines += [
         *_sent(order),
-        *_fills(found.fills, order.legs),
-        *_protected(found.protected_by),
+        *_fills(found.fills, order.legs, own),
+        *_protected(found.protected_by, priced),
         *_ground(found.chain, home),
     ]
     lines.append(Text(f"log: {log_lines} lines, desk audit show --order {order.id[:SHORT_ORDER]}", style="dim"))
@@ -126,8 +133,8 @@ def _headline(order: Order) -> Text:
     return Text.assemble(("order ", "bold"), f"{order.id}  {paragraph(size_of(order))} {symbol}: ", state(order.state))
 
 
-def _terms(order: Order) -> Iterable[Text]:
-    kind = terms_text(order)
+def _terms(order: Order, priced: str, own: str) -> Iterable[Text]:
+    kind = terms_text(order, priced)
     yield Text(
         f"account {order.account}, {kind}, {at_listing(order.market_at, order.symbol)}, run {order.run_id[:SHORT_ID]}"
     )
@@ -135,20 +142,20 @@ def _terms(order: Order) -> Iterable[Text]:
         yield Text(f"protects the position of order {order.protects[:SHORT_ORDER]}")
     if order.exit_reason:
         yield Text(f"closes its position: {order.exit_reason}")
-    yield from _plan(order)
+    yield from _plan(order, priced, own)
     if order.message:
         yield Text(f"note: {paragraph(order.message, _LONGEST)}")
 
 
-def _plan(order: Order) -> Iterable[Text]:
+def _plan(order: Order, priced: str, own: str) -> Iterable[Text]:
     plan = plan_of(order)
     if plan is None:
         return
     source = f" (stop: {paragraph(plan.stop_source)})" if plan.stop_source else ""
-    yield Text(f"plan: {plan_text(plan)}{source}")
+    yield Text(f"plan: {plan_text(plan, priced)}{source}")
     if plan.by_code:
         yield Text(f"  by code, for its trader named none: {', '.join(plan.by_code)}", style="dim")
-    if (bound := bound_text(plan)) is not None:
+    if (bound := bound_text(plan, own)) is not None:
         yield Text(f"bound: {paragraph(bound)}")
 
 
@@ -157,13 +164,14 @@ def _rogue(rows: Sequence[RogueRow]) -> Iterable[Text]:
         yield Text(paragraph(told, _LONGEST), style="red")
 
 
-def terms_text(order: Order) -> str:
+def terms_text(order: Order, currency: str = DOLLAR) -> str:
+    """currency: of the prices."""
     percent = f"trail {plain(order.trail_percent)} %" if order.trail_percent is not None else ""
     prices = ((name, getattr(order, f"{name}_price")) for name in ("stop", "limit"))
-    given = [f"{name} {money(price)}" for name, price in prices if price is not None]
+    given = [f"{name} {money(price, currency)}" for name, price in prices if price is not None]
     kind = f"{shown(order.order_type or 'no')} order"
     if order.order_type == "limit" and order.limit_price is not None:
-        kind, given = f"{kind} at {money(order.limit_price)}", []
+        kind, given = f"{kind} at {money(order.limit_price, currency)}", []
     lasts = "" if order.time_in_force == "day" else order.time_in_force
     return ", ".join(part for part in (kind, percent, *given, lasts) if part)
 
@@ -174,18 +182,18 @@ def _denial(order: Order) -> Iterable[Text]:
         yield Text(f"  measured: {paragraph(order.measured)}; limit: {paragraph(order.limit_text)}", style="yellow")
 
 
-def _preview(preview: Preview | None) -> Iterable[Text]:
+def _preview(preview: Preview | None, priced: str, own: str) -> Iterable[Text]:
     if preview is None:
         yield Text("preview: none")
     else:
         when = utc_seconds(preview.created_at)
-        at = money(preview.price)
+        at = money(preview.price, priced)
         if preview.currency is not None and preview.rate is not None:
-            at = f"{preview.currency} {at} (rate {plain(preview.rate)}, {preview.rate_source})"
-        due = "".join(f", {name} {money(amount)}" for name, amount in preview.duties or ())
-        yield Text(f"preview {money(preview.notional)} at {at}{due}, made {when}")
+            at = f"{preview.currency} {money(preview.price)} (rate {plain(preview.rate)}, {preview.rate_source})"
+        due = "".join(f", {name} {money(amount, own)}" for name, amount in preview.duties or ())
+        yield Text(f"preview {money(preview.notional, own)} at {at}{due}, made {when}")
         yield Text(f"  sha256 {preview.payload_hash}")
-        protection = preview_text(preview.payload)
+        protection = preview_text(preview.payload, priced)
         if protection is not None:
             yield Text(f"  a fill is protected: {protection}")
 
@@ -208,13 +216,13 @@ def _sent(order: Order) -> Iterable[Text]:
         yield Text(f"sent once, under fence {order.fence}; the broker's id: {known}")
 
 
-def _fills(fills: Sequence[Fill], legs: object) -> Iterable[Text]:
+def _fills(fills: Sequence[Fill], legs: object, own: str) -> Iterable[Text]:
     for fill in fills[:MOST_FILLS]:
-        cost = f", commission {money(fill.commission)}" if fill.commission else ""
-        cost += "".join(f", {name} {money(amount)}" for name, amount in fill.duties or ())
-        at = money(fill.price)
+        cost = f", commission {money(fill.commission, own)}" if fill.commission else ""
+        cost += "".join(f", {name} {money(amount, own)}" for name, amount in fill.duties or ())
+        at = money(fill.price, fill.currency or own)
         if fill.currency is not None and fill.rate is not None:
-            at = f"{fill.currency} {at} (rate {plain(fill.rate)}, {fill.rate_source})"
+            at = f"{fill.currency} {money(fill.price)} (rate {plain(fill.rate)}, {fill.rate_source})"
         leg = f" {fill.side} {fill.symbol}" if legs else ""
         yield Text(f"fill {plain(fill.quantity)}{leg} at {at}{cost}, {at_listing(fill.filled_at, fill.symbol)}")
     if len(fills) > MOST_FILLS:
@@ -222,10 +230,10 @@ def _fills(fills: Sequence[Fill], legs: object) -> Iterable[Text]:
         yield Text(f"  and {len(fills) - MOST_FILLS} more fills, {plain(total)} in all")
 
 
-def _protected(orders: Sequence[Order]) -> Iterable[Text]:
+def _protected(orders: Sequence[Order], priced: str) -> Iterable[Text]:
     if orders:
         last = orders[-1]
-        text = f"protected by order {last.id[:SHORT_ORDER]}: {paragraph(size_of(last))}, {terms_text(last)}"
+        text = f"protected by order {last.id[:SHORT_ORDER]}: {paragraph(size_of(last))}, {terms_text(last, priced)}"
         yield Text(f"{text}, {last.state}")
 
 

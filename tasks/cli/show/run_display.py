@@ -19,6 +19,7 @@ from rich.text import Text
 from chordesk.models.database.blobs import removal_note
 from chordesk.models.exchanges import at_exchange
 from chordesk.models.groups import by_key
+from chordesk.models.money import coded
 from chordesk.models.states import DocumentState, OrderState, RunKind, RunState, StepKind
 from chordesk.models.text import SHORT_ID, inert, span
 from chordesk.tasks.cli.output import Indented, bounded, facts, paragraph, state, table, tally
@@ -298,9 +299,12 @@ def _waiting(actions: Sequence[ActionRow]) -> Iterable[str]:
 
 
 def _portfolio(run: RunView, found: Portfolio) -> RenderableType:
-    columns = ("Symbol", "Shares", "Average cost")
-    cells = [(row.symbol, count_text(row.quantity), f"{row.average_cost:,.2f}") for row in found.positions]
-    head = Text.assemble(("Portfolio ", "bold"), f"of account {run.account} after the run: cash {found.cash:,.2f}")
+    columns, cash = ("Symbol", "Shares", "Average cost"), coded(f"{found.cash:,.2f}", found.currency)
+    cells = [
+        (row.symbol, count_text(row.quantity), coded(f"{row.average_cost:,.2f}", row.currency or found.currency))
+        for row in found.positions
+    ]
+    head = Text.assemble(("Portfolio ", "bold"), f"of account {run.account} after the run: cash {cash}")
     shown = Indented(table(columns, cells, right=columns[1:]), 2) if cells else Text("  no positions")
     return Group(head, shown)
 

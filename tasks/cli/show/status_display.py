@@ -13,6 +13,7 @@ from rich.text import Text
 
 from chordesk.models.events import DESK, Domain, Envelope
 from chordesk.models.exchanges import clock_of, zone_of
+from chordesk.models.money import coded
 from chordesk.models.states import TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.text import SHORT_ID, span, utc
@@ -114,7 +115,8 @@ def _not_trading(found: HaltView) -> Text:
 def _equity(account: str, found: EquityNow | None) -> Text:
     if found is None:
         return Text(f"account {account}: no equity is marked yet")
-    return Text(f"account {account}: equity {found.equity:,.2f} as of {found.day}, {found.change:+,.2f} on the day")
+    equity = coded(f"{found.equity:,.2f}", found.currency)
+    return Text(f"account {account}: equity {equity} as of {found.day}, {found.change:+,.2f} on the day")
 
 
 def _own(one: WorkerRow, standing: Standing) -> Text:

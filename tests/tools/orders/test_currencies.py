@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 from sqlmodel import select
 
 from chordesk.models.errors import OrderError
 from chordesk.models.market import Listing
 from chordesk.models.orders import AccountView, BrokerAnswer, BrokerFill, BrokerState, DenialCode, OrderTicket
 from chordesk.models.states import OrderState
-from chordesk.models.tables.orders import Account, EquityMark, Position, Preview
+from chordesk.models.tables.orders import Account, EquityMark, Order, Position, Preview
+from chordesk.tasks.cli.show.order_display import order_list, order_report
+from chordesk.tasks.reading.accounts import equity_now
+from chordesk.tasks.reading.order_history import list_orders, order_detail
 from chordesk.tools.decimals import exact
 from chordesk.tools.orders.flow import maintain_orders
 from chordesk.tools.orders.reconciliation import reconcile
@@ -175,3 +181,25 @@ def test_an_account_is_kept_in_the_currency_of_its_broker(new_desk: NewDesk) -> 
     far.currency = "CHF"
     with pytest.raises(OrderError, match="keeps account paper in CHF, and its books are in EUR"):
         reconcile(desk.store, desk.settings, far, "a test")
+
+
+def test_what_a_person_reads_of_an_account_states_its_currency(new_desk: NewDesk) -> None:
+    """No amount is without one but in dollars, and none of them is in these texts."""
+    desk = new_desk(_toronto(), currency="CAD", commission_per_share=0.01, max_symbol_notional=5_000)
+    terms = {"orderType": "limit", "limitPrice": 101.0}
+    bought, refused = desk.run(action("SHOP.TO", quantity=10, **terms), action("SHOP.TO", quantity=45, **terms))
+    assert (bought.state, refused.limit_text) == (OrderState.FILLED, "at most CAD 5,000.00")
+    assert refused.measured is not None
+    assert refused.measured.startswith("exposure CAD 5,")
+    maintain_orders(desk.context())
+    screen = Console(file=io.StringIO(), width=160)
+    with desk.store.read() as session:
+        screen.print(order_report(order_detail(session, session.get_one(Order, bought.id)), 0))
+        screen.print(order_list(list_orders(session, None, None, None, 10), {"paper": "CAD"}))
+        equity = equity_now(session, "paper", dt.date(2010, 8, 12))
+        assert equity is not None
+        assert equity.currency == "CAD"
+    text = screen.file.getvalue()  # type: ignore[attr-defined]
+    for stated in ("limit order at CAD 101.00", "preview CAD 1,0", "at CAD 100.00, commission CAD 0.10", "CAD 1,0"):
+        assert stated in text, text
+    assert not re.findall(r"(?<!CAD )(?<![\d,.])\d[\d,]*\.\d\d\b", text), text
