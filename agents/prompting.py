@@ -87,7 +87,11 @@ def _instructions(role: Role, own: str | None) -> str:
     environment = _environment()
     template = environment.get_template(role.prompt) if own is None else environment.from_string(own)
     tools = [tool.name for tool in role.tools]
-    return template.render(role=role.key, hits=HITS_WANTED, tools=tools)
+    return template.render(role=role.key, hits=hits_wanted(role), tools=tools, lens=role.lens)
+
+
+def hits_wanted(role: Role) -> int:
+    return role.lens.hits if role.lens is not None else HITS_WANTED
 
 
 def require_prompts(settings: Settings) -> None:

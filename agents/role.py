@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -24,6 +26,9 @@ from chordesk.models.answers import ScreenOutput, TraderOutput, output_schema
 from chordesk.models.descriptions import NAME, NAME_RULE, said
 from chordesk.models.states import RunMode
 from chordesk.tools.registry import ToolSpec
+
+if TYPE_CHECKING:
+    from chordesk.tools.lenses.files import Lens
 
 SCREENER = "screener_"  # before the name of its lens, the key of a screener
 
@@ -64,6 +69,14 @@ class Role:
     reports: bool = True  # its answer is a report on a candidate, of those that a verdict is reduced from
     # whether its evidence bears on which way a share goes; else its thesis states a risk, and no probability is pooled
     forecasts: bool = True
+    # of a screener: a person's own lens, or the file of one of the desk's or of a package
+    own: Lens | None = None
+    file: Path | None = None
+
+    @property
+    def lens(self) -> Lens | None:
+        """The lens of a screener; None where it is no file."""
+        return self.own if self.file is None else _lens_of(self.key.removeprefix(SCREENER), self.file)
 
     @property
     def answer(self) -> type[BaseModel]:
@@ -86,6 +99,32 @@ def role_of_file(
     mode: RunMode, question: str, subject: type[Any], schema: type[BaseModel], key: str, *tools: ToolSpec, **fields: Any
 ) -> Role:
     return Role(key, mode, f"{key}.md", question, subject, tools, schema, **fields)
+
+
+@cache
+def _lens_of(name: str, file: Path) -> Lens:
+    from chordesk.tools.lenses.files import read_lens  # what only lists roles has no use for a rule
+
+    return read_lens(name, file.read_text(encoding="utf-8"))
+
+
+def lens_role(name: str) -> str:
+    """Return the key of the role that looks through a lens."""
+    return f"{SCREENER}{name}"
+
+
+def screener_of(lens: Lens, tools: Mapping[str, ToolSpec], usual: tuple[ToolSpec, ...]) -> Role:
+    """Return the role of a person's own lens. tools: those it may name; usual: what it has where it names none."""
+    given = usual if lens.tools is None else tuple(tools[name] for name in lens.tools)
+    return Role(
+        lens_role(lens.name), "screener", "lens.md", "ask_screener.md", ScreenerSubject, given, ScreenOutput, own=lens
+    )
+
+
+def screener_of_file(name: str, file: Path, *tools: ToolSpec) -> Role:
+    """Return the role of a lens of the desk, or of a package. tools: as its file has them."""
+    key = lens_role(name)
+    return Role(key, "screener", "lens.md", "ask_screener.md", ScreenerSubject, tools, ScreenOutput, file=file)
 
 
 screener = partial(role_of_file, "screener", "ask_screener.md", ScreenerSubject, ScreenOutput)

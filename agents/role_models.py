@@ -485,6 +485,8 @@ _NAMING_ROLES = frozenset(
         "web_search",
         "without_tools",
         "substitutes",
+        "lenses",
+        "own_lenses",
     }
 )
 

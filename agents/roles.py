@@ -21,7 +21,7 @@ from chordesk.agents.analysts import (
     has_chart,
     has_source,
 )
-from chordesk.agents.role import SCREENER, Role, analyst, role_of_file, screener, trader, validator
+from chordesk.agents.role import SCREENER, Role, analyst, role_of_file, screener_of_file, trader, validator
 from chordesk.agents.runtime import ApprovalKind
 from chordesk.agents.subjects import SkepticSubject, SynthesisSubject
 from chordesk.agents.turn_answers import AnswerError, RecordedCall
@@ -37,7 +37,8 @@ from chordesk.models.analysis import (
     SynthesisOutput,
 )
 from chordesk.models.answers import ActionKind, Instrument, ScreenCandidate, ScreenConfidence, ScreenOutput
-from chordesk.models.errors import SettingError
+from chordesk.models.descriptions import said
+from chordesk.models.errors import DeskError, SettingError
 from chordesk.models.features import Feature, GraphRole
 from chordesk.models.settings import LENSES, UNIFIED, Settings
 from chordesk.models.states import Mode
@@ -109,14 +110,19 @@ _CHAINS = (OPTION_CHAIN_GET, OPTION_GREEKS_GET, OPTIONS_UNUSUAL)
 # What there is on a company beside its prices: the sources of the research role.
 _OPINIONS = (SHORT_INTEREST, ANALYST_RATINGS, INSIDER_TRADES)
 _RESEARCH = (NEWS_LIST, NEWS_INDEX, EARNINGS_DATES, *_OPINIONS, SEC_FILINGS)
-_SCREENING = (UNIVERSE_LIST, SP500_MOVERS, COMPANY_GET, TECHNICALS_GET, SIGNALS_GET, NEWS_LIST)
-# What a lens gets beside them.
-_LENS_TOOLS: Mapping[str, tuple[ToolSpec, ...]] = {"options": (VOLATILITY_GET, OPTIONS_UNUSUAL)}
+SCREENING = (UNIVERSE_LIST, SP500_MOVERS, COMPANY_GET, TECHNICALS_GET, SIGNALS_GET, NEWS_LIST)
+# What the file of a lens may name.
+LENS_TOOLS: Mapping[str, ToolSpec] = {tool.name: tool for tool in (*SCREENING, VOLATILITY_GET, OPTIONS_UNUSUAL)}
 _OPTION_RISK = (VOLATILITY_GET, OPTION_CHAIN_GET, OPTIONS_UNUSUAL)
+LENS_FILES = Path(__file__).parent / "lenses"  # of the desk's own
+_OF_OPTIONS = {"options": (VOLATILITY_GET, OPTIONS_UNUSUAL)}
 _OWN: Mapping[str, Role] = {
     role.key: role
     for role in (
-        *(screener(f"{SCREENER}{lens}", *_SCREENING, *_LENS_TOOLS.get(lens, ())) for lens in (*LENSES, UNIFIED)),
+        *(
+            screener_of_file(lens, LENS_FILES / f"{lens}.md", *SCREENING, *_OF_OPTIONS.get(lens, ()))
+            for lens in (*LENSES, UNIFIED)
+        ),
         validator("quick", SIGNALS_GET, keeps_thread=False, rejects=True),
         validator("overview", COMPANY_GET, SIGNALS_GET, NEWS_LIST, REPORT_LATEST, after="quick", optional=True),
         validator("fundamentals", COMPANY_GET, NEWS_LIST, REPORT_LATEST, after="quick"),
@@ -194,6 +200,7 @@ def _gathered(own: Mapping[str, Role]) -> dict[str, Role]:
             features.skip(feature, why)
             continue
         features.add(found, feature, {role.key: role for role in roles}, "roles")
+        found |= _lenses_of(feature, found)
         if without := [lens for lens in feature.lenses if f"screener_{lens}" not in found]:
             features.skip(feature, f"its lens {without[0]} has no role screener_{without[0]}")
     owners: dict[str, str | None] = {tool.name: None for role in found.values() for tool in role.tools}
@@ -210,6 +217,34 @@ def _gathered(own: Mapping[str, Role]) -> dict[str, Role]:
             for tool, keys in zip(tools, feature.tools.values(), strict=True):
                 found |= {key: replace(found[key], tools=(*found[key].tools, tool)) for key in keys}
     return found
+
+
+def _lenses_of(feature: Feature, found: Mapping[str, Role]) -> dict[str, Role]:
+    """Return the roles of a feature's lenses that are files; none where one of them is faulty: it is left out."""
+    made: dict[str, Role] = {}
+    for name, place in feature.lenses.items():
+        package, _, inside = place.partition(":")
+        if not inside.endswith(".md"):
+            continue
+        try:
+            file = features.place_of(package) / inside
+            role = screener_of_file(name, file, *_tools_of(name, file))
+        except (OSError, UnicodeDecodeError, ValueError, DeskError) as error:
+            features.skip(feature, f"its lens {name} cannot be read: {said(error, placed=False)}")
+            return {}
+        if role.key in found:
+            features.skip(feature, f"among the roles there is {role.key} already")
+            return {}
+        made[role.key] = role
+    return made
+
+
+def _tools_of(name: str, file: Path) -> tuple[ToolSpec, ...]:
+    """Return the tools that a package's file names. Raises UsageError for a faulty file."""
+    from chordesk.tools.lenses.files import read_lens
+
+    found = read_lens(name, file.read_text(encoding="utf-8"), frozenset(LENS_TOOLS)).tools
+    return SCREENING if found is None else tuple(LENS_TOOLS[one] for one in found)
 
 
 def _unfit(feature: Feature, roles: Sequence[Role], prompts: set[str], known: Mapping[str, Role]) -> str:

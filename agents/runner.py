@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from sqlmodel import SQLModel
 
 from chordesk.agents.desk_roles import role_approvals
-from chordesk.agents.prompting import HITS_WANTED, Fit, Prompt, fitted, own_prompts, render
+from chordesk.agents.prompting import Fit, Prompt, fitted, hits_wanted, own_prompts, render
 from chordesk.agents.providers.provider_limits import LIMITS, is_of_plan
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import (
@@ -611,6 +611,6 @@ def known_choices(job: Assignment, settings: Settings) -> dict[str, Any]:
     hidden = bool(settings.mask) or not isinstance(symbols, list)
     return {
         "symbols": [] if hidden else [str(one) for one in symbols or ()],
-        "candidates": HITS_WANTED,
+        "candidates": hits_wanted(job.role),
         "cites": cite_tag(job.step_id, job.attempt),
     }

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 from chordesk.models.analysis import PLANNERS, AnalysisRequest, Strategy
 from chordesk.models.plans import Sizing, Stress
 from chordesk.models.questions import BoardQuestion, VoicePosition, shift
 from chordesk.models.settings import Settings
 from chordesk.models.tables.board import Signal
+
+if TYPE_CHECKING:
+    from chordesk.tools.lenses.files import Lens
 
 
 class Thesis(TypedDict):
@@ -78,7 +81,15 @@ class MarketView(TypedDict, total=False):
     baseRates: list[dict[str, Any]]
 
 
-class ScreenerSubject(MarketView):
+class ScreenerRule(TypedDict, total=False):
+    """What a screener's subject has of the rule of a person's own lens. rule: its texts and hits; passed: in place of
+    the texts, where code applied it to all names, each name that passes with its figures."""
+
+    rule: dict[str, Any]
+    passed: list[dict[str, Any]]
+
+
+class ScreenerSubject(MarketView, ScreenerRule):
     """One shard of a universe, for one lens."""
 
     constraints: Constraints
@@ -248,9 +259,28 @@ def constraints(settings: Settings, capital: float | None = None) -> Constraints
 
 
 def screener_subject(
-    lens: str, shard: int, symbols: Sequence[str], settings: Settings, capital: float | None = None
+    lens: str,
+    shard: int,
+    symbols: Sequence[str],
+    settings: Settings,
+    capital: float | None = None,
+    rule: ScreenerRule | None = None,
 ) -> ScreenerSubject:
-    return {"constraints": constraints(settings, capital), "lens": lens, "shard": shard, "symbols": list(symbols)}
+    """rule: of a person's own lens, as of `rule_of`."""
+    found = constraints(settings, capital)
+    given: ScreenerSubject = {"constraints": found, "lens": lens, "shard": shard, "symbols": list(symbols)}
+    return cast(ScreenerSubject, {**given, **(rule or {})})
+
+
+def rule_of(lens: Lens, passed: Sequence[Mapping[str, Any]] | None) -> ScreenerRule:
+    """Return what a screener's subject has of a lens's rule. passed: the rows of its names that pass, where code has
+    looked already."""
+    if passed is not None:
+        return {"rule": {"hits": lens.hits}, "passed": [dict(one) for one in passed]}
+    if not lens.where:
+        return {}
+    given = {"where": lens.where, "score": lens.score, "high": lens.high, "figures": list(lens.figures)}
+    return {"rule": {**{name: value for name, value in given.items() if value}, "hits": lens.hits}}
 
 
 def validator_subject(

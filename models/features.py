@@ -23,6 +23,7 @@ from importlib.metadata import (
     requires,
     version,
 )
+from importlib.util import find_spec
 from pathlib import Path
 from string import ascii_lowercase
 from threading import get_ident
@@ -327,7 +328,9 @@ class Feature:
     roles: tuple[str, ...] = ()  # each a tuple of Role
     graph_roles: Mapping[str, GraphRole] = field(default_factory=dict)
     tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # ToolSpec: the roles that may call it
-    lenses: Mapping[str, str] = field(default_factory=dict)  # each with its purpose; its role is screener_LENS
+    # By name a lens: its file in a package, "package:FOLDER/NAME.md", or its purpose, where a role screener_NAME is one
+    # of the roles.
+    lenses: Mapping[str, str] = field(default_factory=dict)
     prompts: tuple[str, ...] = ()  # packages, each with a folder `prompts`
     policies: tuple[str, ...] = ()  # modules: the rulebook's policies of its roles
     workflows: tuple[str, ...] = ()  # each a tuple of Workflow
@@ -941,6 +944,15 @@ def folders(what: str, name: str) -> Iterator[tuple[Feature, Path]]:
                 skip(feature, f"{package.__name__}, which its {what} have, is no package with a folder {name}")
                 break
             yield feature, folder
+
+
+def place_of(package: str) -> Path:
+    """Return the folder of a package, which is not loaded. Raises ValueError where there is none."""
+    found = find_spec(package)
+    places = found.submodule_search_locations if found is not None else None
+    if not places:
+        raise ValueError(f"{package} is no package")
+    return Path(next(iter(places)))
 
 
 def added(own: Mapping[str, T], what: str) -> dict[str, T]:

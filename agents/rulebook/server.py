@@ -310,7 +310,7 @@ def _tried(request: Mapping[str, Any], items: Sequence[Payload]) -> Call | Paylo
 
 def _move(case: Case, schema: Mapping[str, Any] | None) -> Call | Payload:
     """Ask the role's policy. One that fails by the same data would fail again, so that no other try is asked for."""
-    if (policy := POLICIES.get(case.role)) is None:
+    if (policy := POLICIES.get(case.role) or POLICIES.get(f"{case.role.partition('_')[0]}_*")) is None:
         raise BadRequest("unknown_role", f"no rule for the role {case.role!r}; there are {', '.join(sorted(POLICIES))}")
     try:
         move = policy(case)

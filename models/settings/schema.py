@@ -24,6 +24,7 @@ from pydantic import (
     PrivateAttr,
     SecretStr,
     ValidationError,
+    ValidationInfo,
     WithJsonSchema,
     create_model,
     model_validator,
@@ -47,6 +48,7 @@ from chordesk.models.settings.types import (
     Effort,
     HostNames,
     Identity,
+    LensTexts,
     Login,
     MaskKinds,
     ModelCutoffs,
@@ -72,6 +74,7 @@ from chordesk.models.settings.types import (
     WebSearch,
     WebUrl,
     Zone,
+    own_texts,
     split,
 )
 
@@ -160,11 +163,19 @@ LENSES = ("technical", "fundamental", "catalyst", "options")
 UNIFIED = "unified"  # in place of them: the one screener that covers all four
 KNOWN_LENSES = features.added(dict.fromkeys((*LENSES, UNIFIED), ""), "lenses")
 LensName = Annotated[str, Field(pattern=NAME.pattern, max_length=40)]
-Lens = Annotated[
-    str,
-    AfterValidator(partial(_known, "lenses", KNOWN_LENSES)),
-    WithJsonSchema({"type": "string", "enum": [*KNOWN_LENSES]}),
-]
+
+
+def _known_lens(name: str, info: ValidationInfo) -> str:
+    """Raise ValueError for a lens that neither the desk nor the settings so far have. A value that is read alone is
+    looked at when a run opens."""
+    given: Mapping[str, Any] = info.data or {}
+    if name in KNOWN_LENSES or "home" not in given:
+        return name
+    own = own_texts(given.get("own_lenses", ""), given["home"])
+    return _known("lenses", {**KNOWN_LENSES, **own}, name)
+
+
+Lens = Annotated[LensName, AfterValidator(_known_lens)]
 Lenses = Annotated[tuple[Lens, ...], split(f"name at least one of {', '.join(LENSES)}")]
 
 # Names of settings in the desk's first documents; they mean the same as the DESK_ name.
@@ -313,6 +324,11 @@ class Settings(BaseModel):
     without_tools: Names = of_run((), "tools that no role gets, by comma", "news_list")
 
     universe: Universe = of_run("sp500", "sp500, a file of symbols, or symbols by comma", "IBM,GE", min_length=1)
+    own_lenses: LensTexts = of_run(
+        "",
+        "own lenses: NAME=FILE by comma, or a folder of NAME.md; unset: lenses in the home",
+        '{"calm": "Names that move little."}',
+    )
     lenses: Lenses = of_run(LENSES, "lenses of a screen, by comma; unified is one for all", "technical,catalyst")
     shard_size: int = of_run(131, "symbols of one screener turn", "50", ge=1, le=150)
     max_candidates: int = of_run(20, "candidates kept by a screen", "8", ge=1, le=500)

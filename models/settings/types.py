@@ -6,7 +6,8 @@ import base64
 import datetime as dt
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -195,6 +196,76 @@ def _prompt_texts(value: str) -> str:
     return json.dumps(texts, sort_keys=True)
 
 
+# The files of own lenses, as texts by name. What stands in them is read by `tools.lenses.files`.
+LENS_FOLDER = "lenses"  # of the home, where no setting names another
+MOST_LENS_FILES = 200
+
+
+def _lens_texts(value: str) -> str:
+    """Return the texts by name as JSON: a run keeps them, and its workers may lack the files. What is such JSON already
+    stays as it is. Raises ValueError."""
+    if not value.strip():
+        return ""
+    if value.lstrip().startswith("{"):
+        return json.dumps(_texts_by_name(json.loads(value)), sort_keys=True)
+    folder = _expanded(value)
+    if folder.is_dir():
+        if not (texts := lenses_of_folder(folder)):
+            raise ValueError(f"{value} has no file NAME.md")
+        return json.dumps(texts, sort_keys=True)
+    parts = [part.partition("=") for part in value.split(",")]
+    if not all(name.strip() and path.strip() for name, _, path in parts):
+        raise ValueError(f"{value!r} is no folder: write NAME=FILE by comma, or a folder of NAME.md")
+    texts = {name.strip(): _lens_text(_expanded(path.strip())) for name, _, path in parts}
+    return json.dumps(texts, sort_keys=True)
+
+
+def _texts_by_name(given: object) -> dict[str, str]:
+    if not isinstance(given, dict) or not all(isinstance(part, str) for pair in given.items() for part in pair):
+        raise ValueError("write a JSON object of texts by name")
+    return given
+
+
+def _lens_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"the lens {path.name} cannot be read: {error}") from None
+
+
+def lenses_of_folder(folder: Path) -> dict[str, str]:
+    """Return the texts of a folder's files NAME.md by name; none where there is no such folder."""
+    try:
+        paths = sorted(path for path in folder.glob("*.md") if path.is_file())
+        signs = tuple((path, stat.st_mtime_ns, stat.st_size) for path in paths if (stat := path.stat()))
+    except OSError:
+        return {}
+    return dict(_read_all(signs[:MOST_LENS_FILES]))
+
+
+@lru_cache(maxsize=16)
+def _read_all(signs: tuple[tuple[Path, int, int], ...]) -> Mapping[str, str]:
+    found = {}
+    for path, _, size in signs:
+        try:
+            # A file that cannot be read as text is refused by what is in it, where it is named.
+            found[path.stem] = path.read_bytes()[: 1 << 16].decode("utf-8-sig", "replace") if size else ""
+        except OSError:
+            continue
+    return found
+
+
+def own_texts(own_lenses: str, home: Path) -> Mapping[str, str]:
+    """Return the texts of the setting, or of the home's folder as it is now."""
+    return _unpacked(own_lenses) if own_lenses else lenses_of_folder(home / LENS_FOLDER)
+
+
+@lru_cache(maxsize=64)
+def _unpacked(own_lenses: str) -> Mapping[str, str]:
+    found: Mapping[str, str] = json.loads(own_lenses)
+    return found
+
+
 def _expanded(path: Path | str) -> Path:
     try:
         return expanded(path)
@@ -232,6 +303,7 @@ PublicKey = Annotated[str, AfterValidator(_ed25519)]
 PlaceUrl = Annotated[str, Field(min_length=1), AfterValidator(_place)]
 ThreadLimits = Annotated[str, AfterValidator(_thread_limits)]
 PromptTexts = Annotated[str, AfterValidator(_prompt_texts)]
+LensTexts = Annotated[str, AfterValidator(_lens_texts)]
 Universe = Annotated[str, AfterValidator(_anywhere)]
 Prices = Annotated[str, AfterValidator(model_prices.readable)]
 RoleNames = Annotated[tuple[str, ...], split("name at least one role, such as quick")]

@@ -7,8 +7,8 @@ The foreign keys of that chain are never null, and nothing cascades: a row that 
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import JSON, CheckConstraint, Column, Index, LargeBinary, UniqueConstraint
-from sqlmodel import Field
+from sqlalchemy import JSON, CheckConstraint, Column, ColumnElement, Index, LargeBinary, UniqueConstraint, func
+from sqlmodel import Field, col
 
 from chordesk.models.exchanges import HOME
 from chordesk.models.tables.columns import Dated, DeskTable, Identified, Utc, utcnow
@@ -199,7 +199,8 @@ class Artifact(Identified, table=True):
 
 
 class ScreenHit(Identified, table=True):
-    """A symbol put forward by one lens. market_at: market time."""
+    """A symbol put forward by one lens. market_at: market time. lens_version: of a person's own lens, null of the
+    desk's and of packages'."""
 
     __table_args__ = (
         UniqueConstraint("step_id", "symbol"),
@@ -212,11 +213,40 @@ class ScreenHit(Identified, table=True):
     step_id: str = Field(foreign_key="step.id")
     turn_id: str = Field(foreign_key="turn.id", index=True)
     lens: str
+    lens_version: str | None = None
     symbol: str
     instrument: str
     confidence: str
     thesis: str
     market_at: dt.datetime = Field(sa_type=Utc)
+
+    @property
+    def title(self) -> str:
+        return self.lens if self.lens_version is None else f"{self.lens}@{self.lens_version}"
+
+
+def lens_title() -> ColumnElement[str]:
+    """Return the name of a hit's lens, with the version of a person's own, as `NAME@VERSION`: another text is another
+    lens to scores and hit rates."""
+    versioned = col(ScreenHit.lens) + "@" + col(ScreenHit.lens_version)  # null where there is no version
+    return func.coalesce(versioned, col(ScreenHit.lens))
+
+
+class LensTrial(Identified, table=True):
+    """A lens's rule tried over past sessions, once a version, market, span and universe. names: digest of the universe;
+    result: as `tools.lenses.trials`."""
+
+    __table_args__ = (UniqueConstraint("lens", "version", "market", "first", "last", "every", "names"),)
+
+    lens: str
+    version: str
+    market: str
+    first: dt.date
+    last: dt.date
+    every: int
+    names: str
+    result: dict[str, Any] = Field(sa_type=JSON)
+    at: dt.datetime = Field(default_factory=utcnow, sa_type=Utc)
 
 
 class Candidate(Identified, table=True):

@@ -14,8 +14,9 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field, ValidationError
 from sqlmodel import Session, select
 
-from chordesk.agents.desk_roles import lens_role, roles_in
+from chordesk.agents.desk_roles import roles_in
 from chordesk.agents.prompting import instructions, require_prompts
+from chordesk.agents.role import lens_role
 from chordesk.agents.role_models import RULES, require_maskable, runtimes_of
 from chordesk.agents.roles import offered, required_roles, research_roles
 from chordesk.models.errors import SettingError, UsageError

@@ -31,6 +31,7 @@ from chordesk.models.tables.runs import (
     Step,
     Turn,
     Verdict,
+    lens_title,
 )
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine import budgets
@@ -525,7 +526,7 @@ def _claims(session: Session, account: str) -> dict[str, list[Claim]]:
         .where(*own, Report.status == ReportStatus.COMPLETED)
     ).all()
     hits = session.exec(
-        select(ScreenHit.lens, ScreenHit.symbol, Run.market_now)
+        select(lens_title(), ScreenHit.symbol, Run.market_now)
         .join(Run, col(Run.id) == col(ScreenHit.run_id))
         .where(*own)
     ).all()

@@ -36,6 +36,7 @@ from chordesk.models.tables.runs import (
     Turn,
     Verdict,
     VerdictReport,
+    lens_title,
     research_run,
 )
 from chordesk.tasks.reading.run_parts import call
@@ -222,7 +223,7 @@ def funnel(session: Session, run: Run) -> Funnel:
         run_id=run.id,
         stages=[
             _stage("universe", source_id, universe),
-            _stage("hits", source_id, _rows(session, ScreenHit, ScreenHit.lens, source_id, ScreenHit.id)),
+            _stage("hits", source_id, _rows(session, ScreenHit, lens_title(), source_id, ScreenHit.id)),
             _stage("candidates", source_id, _rows(session, Candidate, Candidate.origin, source_id, Candidate.rank)),
             _stage("verdicts", source_id, _rows(session, Verdict, Verdict.rating, source_id, Verdict.symbol)),
             _stage("orders", run.id, _rows(session, Order, Order.state, run.id, Order.ordinal)),
@@ -373,8 +374,8 @@ class Builder:
         ).all()
         causes = []
         for hit, turn in rows:
-            facts = {**hit.model_dump(include={"lens", "confidence", "thesis"}), "author": turn.model}
-            label = f"{hit.lens} ({hit.confidence}): {hit.thesis}"
+            facts = {**hit.model_dump(include={"confidence", "thesis"}), "lens": hit.title, "author": turn.model}
+            label = f"{hit.title} ({hit.confidence}): {hit.thesis}"
             causes.append(self.add("hit", hit.id, label, (), None, facts, turn))
         facts = candidate.model_dump(include={"origin", "rank", "instrument"})
         return [self.add("candidate", candidate.id, f"{candidate.origin}, rank {candidate.rank}", causes, None, facts)]

@@ -28,7 +28,7 @@ from chordesk.models.tables.board import (
     VerdictQuestion,
 )
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.runs import Report, Run, ScreenHit, Verdict
+from chordesk.models.tables.runs import Report, Run, ScreenHit, Verdict, lens_title
 from chordesk.tools.market.clock import day_of
 from chordesk.tools.scoring.inference import Estimate, told_apart
 from chordesk.tools.scoring.statistics import CalibrationRow, Score, ScoredForecast, score
@@ -348,7 +348,7 @@ def _require_known(session: Session, whole: ScoreBoard, kind: ScoreKind, name: s
     column, run_id = {
         "voice": (Forecast.voice, Forecast.run_id),
         "tool": (Signal.tool, Signal.run_id),
-        "lens": (ScreenHit.lens, ScreenHit.run_id),
+        "lens": (lens_title(), ScreenHit.run_id),
         "role": (Report.role, Report.run_id),
         "rating": (Verdict.rating, Verdict.run_id),
     }[kind]

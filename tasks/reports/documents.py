@@ -512,7 +512,7 @@ def symbol_document(desk: Desk, symbol: str) -> SymbolDocument:
 def _marks(found: SymbolDetail, orders: Sequence[OrderLine]) -> Iterator[ChartMark]:
     for row in found.hits:
         hit = row.hit
-        yield ChartMark(kind="hit", at=row.market_at, label=f"hit: {hit.lens}", price=None, run_id=hit.run_id)
+        yield ChartMark(kind="hit", at=row.market_at, label=f"hit: {hit.title}", price=None, run_id=hit.run_id)
     for one in found.verdicts:
         verdict = one.verdict
         label = f"verdict: {verdict.rating} ({verdict.confidence})"

@@ -67,7 +67,7 @@ LASTING = frozenset({
     "account", "position", "settlement", "submitter", "trading", "mandate", "equity_mark", "reconciliation",
     "audit_anchor", "question", "question_pair", "calibration", "option_mark", "role_schedule", "thread", "sweep",
     "notification_channel", "notification_sender", "api_token", "identity", "process", "books_mark", "score_mark",
-    "kept_answer", "graph_memory", "cassette_part", "cassette_turn", "schedule_entry",
+    "kept_answer", "graph_memory", "cassette_part", "cassette_turn", "schedule_entry", "lens_trial",
 })  # fmt: skip
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
-from chordesk.agents.desk_roles import known_lenses, lens_role, role_of
+from chordesk.agents.desk_roles import is_own, kept_lenses, known_lenses, lens_of, role_of
 from chordesk.agents.prompting import shard_size
+from chordesk.agents.role import lens_role
 from chordesk.agents.role_models import role_models
 from chordesk.agents.roles import ROLES, Hit, RankedCandidate, accept, rank, shards
-from chordesk.agents.subjects import screener_subject
+from chordesk.agents.subjects import rule_of, screener_subject
 from chordesk.models.answers import Instrument, ReportStatus, ScreenCandidate, ScreenConfidence, ScreenOutput
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import with_values
@@ -41,6 +42,10 @@ from chordesk.tools.market.prices import share_of
 from chordesk.tools.market.universe import resolve_universe
 from chordesk.tools.risk.exposure import underlying_of
 
+if TYPE_CHECKING:
+    from chordesk.tools.lenses.files import Lens
+
+RULED = "rule"  # in place of a shard's number: code looks at the whole universe
 NO_CANDIDATES = "no candidates; no decision was made"
 
 
@@ -55,9 +60,9 @@ def open_screen(
 ) -> Run | None:
     """Start a screen over a universe. None when this slot of the schedule has its run already."""
     desk = app.desk
-    lenses = known_lenses(lenses, desk.settings) if lenses else None
     asked = {"universe": universe, "lenses": lenses, "max_candidates": max_candidates}
     settings = with_values(desk.settings, {name: value for name, value in asked.items() if value})
+    settings = with_lenses(settings, lenses)
     params = screen_params(settings, resolve_universe(settings.universe, desk.market), lenses)
     run = new_run(desk, RunKind.SCREEN, params, schedule=schedule, slot=slot, settings=settings)
     try:
@@ -66,6 +71,13 @@ def open_screen(
         if schedule is None:
             raise
         return None
+
+
+def with_lenses(settings: Settings, lenses: Sequence[str] | None = None) -> Settings:
+    """Return the settings of a run, which keeps the texts of its own lenses as they are now. Raises UsageError for an
+    unknown or faulty one."""
+    names = known_lenses(lenses or settings.lenses, settings)
+    return settings.model_copy(update={"own_lenses": kept_lenses(names, settings)})
 
 
 def screen_params(settings: Settings, symbols: Sequence[str], lenses: Sequence[str] | None = None) -> dict[str, Any]:
@@ -103,7 +115,7 @@ def split_universe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         params, capital = run.params, session.get_one(Account, run.account).cash
     join = NewStep(StepKind.MERGE, str(step.parent_id), waits=True)
     settings = desk.settings_of(step.run_id)
-    slices = {lens: shards(params["symbols"], size) for lens, size in shard_sizes(params["lenses"], settings).items()}
+    sizes = shard_sizes(params["lenses"], settings)
     children = [
         NewStep(
             StepKind.SCREEN_SHARD,
@@ -113,7 +125,7 @@ def split_universe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
             payload={"lens": lens, "shard": number, "symbols": list(symbols), "capital": capital},
         )
         for lens in params["lenses"]
-        for number, symbols in enumerate(slices[lens])
+        for number, symbols in _slices(params["symbols"], sizes.get(lens))
     ]
     result: dict[str, Any] = {"symbols": len(params["symbols"]), "shards": len(children)}
     if notes := smaller(params["lenses"], settings):
@@ -121,9 +133,16 @@ def split_universe(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     return Done(result, children=[join, *children])
 
 
+def _slices(symbols: Sequence[str], size: int | None) -> Iterable[tuple[int | str, Sequence[str]]]:
+    """Return the numbered slices of turns; without a size the whole, for code."""
+    return [(RULED, symbols)] if size is None else enumerate(shards(symbols, size))
+
+
 def shard_sizes(lenses: Sequence[str], settings: Settings) -> dict[str, int]:
-    """Return the symbols of one turn of each lens. A turn gets no symbols that it could not look at."""
-    return {lens: shard_size(role_of(lens_role(lens), settings), settings) for lens in lenses}
+    """Return the symbols of one turn of each lens whose turns are the first to look; a turn gets no symbols that it
+    could not look at."""
+    by_turns = (lens for lens in lenses if not begins_with_code(lens_of(lens, settings)))
+    return {lens: shard_size(role_of(lens_role(lens), settings), settings) for lens in by_turns}
 
 
 def smaller(lenses: Sequence[str], settings: Settings) -> list[str]:
@@ -136,8 +155,18 @@ def smaller(lenses: Sequence[str], settings: Settings) -> list[str]:
     ]
 
 
+def begins_with_code(lens: Lens | None) -> bool:
+    """Return whether code looks at a lens's universe before, or in place of, a model."""
+    return lens is not None and (lens.by != "model" or bool(lens.universe))
+
+
+def by_rule_alone(lens: Lens | None) -> bool:
+    return lens is not None and lens.by == "rule"
+
+
 def screen_turns(params: Mapping[str, Any], settings: Settings, held: int = 0) -> dict[str, int]:
-    sizes = shard_sizes(params["lenses"], settings)
+    looking = [lens for lens in params["lenses"] if not by_rule_alone(lens_of(lens, settings))]
+    sizes = {lens: shard_size(role_of(lens_role(lens), settings), settings) for lens in looking}
     candidates = min(params["max_candidates"], len(params["symbols"])) + held
     found = {lens_role(lens): len(shards(params["symbols"], size)) for lens, size in sizes.items()}
     found |= {role: candidates for role in params["roles"] if role in ROLES}
@@ -147,7 +176,13 @@ def screen_turns(params: Mapping[str, Any], settings: Settings, held: int = 0) -
 def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     asked = step.payload
     lens, symbols, settings = asked["lens"], asked["symbols"], desk.settings_of(step.run_id)
-    brief = screener_subject(lens, asked["shard"], symbols, settings, asked["capital"])
+    file = lens_of(lens, settings)
+    if file is not None and asked["shard"] == RULED:
+        from chordesk.tasks.worker.ruled_shards import ruled_step  # with numpy, which the API has no use for
+
+        return ruled_step(desk, step, file)
+    rule = rule_of(file, asked.get("passed")) if file is not None and is_own(lens) else None
+    brief = screener_subject(lens, asked["shard"], symbols, settings, asked["capital"], rule)
     memory = partial(lens_memory, context=desk.tool_context(step.run_id), lens=lens, symbols=symbols)
     run = held.turns.run(step.role, f"shard-{asked['shard']}", brief, memory=memory)
     status, reason, turn = run.status, run.reason, run.last_turn
@@ -157,7 +192,7 @@ def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         output = ScreenOutput.model_validate(run.value)
         kept, notes = accept(output, lens, symbols, options_allowed=settings.options_allowed)
         now = desk.market_of(step.run_id).clock.now()
-        hits = [_hit(step, turn.id, lens, item, now) for item in kept]
+        hits = [_hit(step, turn.id, lens, version_of(file), item, now) for item in kept]
         if (rogue := run.rogue_note) is not None:
             notes = [*notes, rogue]
             for hit in hits:
@@ -167,10 +202,16 @@ def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     return Done(result, (*run.rows, hits), error=error)
 
 
-def _hit(step: ClaimedStep, turn_id: str, lens: str, item: ScreenCandidate, now: dt.datetime) -> ScreenHit:
-    return ScreenHit(
-        run_id=step.run_id, step_id=step.id, turn_id=turn_id, lens=lens, market_at=now, **item.model_dump()
-    )
+def _hit(
+    step: ClaimedStep, turn_id: str, lens: str, version: str | None, item: ScreenCandidate, now: dt.datetime
+) -> ScreenHit:
+    ids = {"run_id": step.run_id, "step_id": step.id, "turn_id": turn_id}
+    return ScreenHit(**ids, lens=lens, lens_version=version, market_at=now, **item.model_dump())
+
+
+def version_of(lens: Lens | None) -> str | None:
+    """Return what a hit keeps of its lens; the desk's and the packages' own have the version of their program."""
+    return lens.version if lens is not None and is_own(lens.name) else None
 
 
 def merge_hits(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
@@ -279,7 +320,7 @@ WORKFLOWS = (
                 *(StepKind.SCREEN_SHARD, "screen", run_shard, "screener", "screen"),
                 turn=True,
                 fan_out="group",
-                after="`screen`",
+                after="`screen`, or the step of its lens's rule",
                 writes=("screen_hit",),
             ),
             StepSpec(

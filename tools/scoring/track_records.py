@@ -27,7 +27,7 @@ from chordesk.models.tables.board import (
     SignalFinding,
     VerdictQuestion,
 )
-from chordesk.models.tables.runs import Report, Run, ScreenHit, Turn, Verdict
+from chordesk.models.tables.runs import Report, Run, ScreenHit, Turn, Verdict, lens_title
 from chordesk.tools.market.clock import day_of, exchange_day
 from chordesk.tools.questions.asking import RELATIVE
 from chordesk.tools.questions.stored_questions import known_column
@@ -166,9 +166,7 @@ def lens_judgements(session: Session, account: str, since: dt.datetime | None = 
     """Return an account's screen hits on symbols with a resolved question; source is the lens, label its confidence.
     since: as in `voice_forecasts`."""
     query = (
-        sqlalchemy.select(
-            col(ScreenHit.lens), col(ScreenHit.confidence), col(ScreenHit.symbol), col(Turn.model), col(Run.id)
-        )
+        sqlalchemy.select(lens_title(), col(ScreenHit.confidence), col(ScreenHit.symbol), col(Turn.model), col(Run.id))
         .join(Run, col(Run.id) == col(ScreenHit.run_id))
         .join(Turn, col(Turn.id) == col(ScreenHit.turn_id))
         .where(col(Run.account) == account)

@@ -14,7 +14,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.board import Calibration, Question, ThesisQuestion
-from chordesk.models.tables.runs import CandidateHit, Report, Run, ScreenHit, Verdict
+from chordesk.models.tables.runs import CandidateHit, Report, Run, ScreenHit, Verdict, lens_title
 from chordesk.models.thesis import kept_thesis
 from chordesk.tools.market.clock import day_of
 from chordesk.tools.questions.stored_questions import known_column
@@ -77,7 +77,7 @@ def grouped(session: Session, forecasts: Iterable[ScoredForecast]) -> dict[str, 
 def lenses_of(session: Session, runs: set[str]) -> dict[tuple[str, str], list[str]]:
     """Return the lenses that put a symbol forward, by research run and symbol."""
     query = (
-        sqlalchemy.select(col(ScreenHit.run_id), col(ScreenHit.symbol), col(ScreenHit.lens))
+        sqlalchemy.select(col(ScreenHit.run_id), col(ScreenHit.symbol), lens_title())
         .join(CandidateHit, col(CandidateHit.hit_id) == col(ScreenHit.id))
         .where(col(ScreenHit.run_id).in_(runs))
         .distinct()

@@ -97,6 +97,34 @@ def unified(case: Case) -> Call | Payload:
     return _hits(rows, _unified_score, _unified_confidence, _unified_thesis)
 
 
+@policy("screener_*")
+def own(case: Case) -> Call | Payload:
+    """Put forward the names that the rule of a person's own lens holds for; without a rule none. `rank` compares the
+    names of the shard."""
+    if (rule := case.subject.get("rule")) is None:
+        return {"candidates": []}
+    if (passed := case.subject.get("passed")) is not None:
+        # As of any turn, its answer rests on a tool's.
+        if call := case.next_call([_signals(case)]):
+            return call
+        return {"candidates": [_ruled(case, row) for row in passed[: rule["hits"]]]}
+    # Screens of the desk's own lenses alone have no use for numpy.
+    from chordesk.agents.rulebook.lens_rules import calls_of, ruled_rows
+
+    if call := case.next_call(calls_of(case, rule)):
+        return call
+    return {"candidates": [_ruled(case, row) for row in ruled_rows(case, rule)]}
+
+
+def _ruled(case: Case, row: Row) -> Payload:
+    known = ", ".join(
+        f"{name} missing" if value is None else f"{name} {value:.4g}" for name, value in row["figures"].items()
+    )
+    scored = "" if row.get("score") is None else f", score {row['score']:.4g}"
+    thesis = f"{PREFIX} the rule of {case.subject.get('lens')} holds: {known}{scored}."
+    return {"symbol": row["symbol"], "instrument": "equity", "confidence": row["confidence"], "thesis": thesis}
+
+
 def options_allowed(subject: Payload) -> bool:
     constraints = subject.get("constraints")
     if not isinstance(constraints, dict) or constraints.get("stockOnly", True):

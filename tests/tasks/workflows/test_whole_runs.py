@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections import Counter
@@ -15,11 +16,13 @@ from chordesk.models.database.store import Store
 from chordesk.models.states import RUN_FINAL, OrderState, RunState, StepKind, StepState
 from chordesk.models.tables.board import Question, VerdictQuestion
 from chordesk.models.tables.orders import Account, Fill, Order, Position
-from chordesk.models.tables.runs import Decision, Report, Run, Step, Turn, Verdict
+from chordesk.models.tables.runs import Decision, Report, Run, ScreenHit, Step, Turn, Verdict
 from chordesk.tasks.engine.kinds import QUEUES, task_name
 from chordesk.tasks.redis_clients import redis_url
 from chordesk.tasks.workflows.research import open_research
 from chordesk.tasks.workflows.screen import open_screen
+from chordesk.tools.lenses.files import read_lens
+from chordesk.tools.lenses.rules import ruled_today
 from tests.constants import constants
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
@@ -64,6 +67,67 @@ def steps_of(store: Store, run: Run) -> list[Step]:
 def is_idle(desk: Processes) -> bool:
     with redis.Redis.from_url(redis_url(desk.settings)) as client:
         return not client.hlen("unacked") and not any(client.llen(queue) for queue in QUEUES)
+
+
+LENSES = {
+    "risers": """+++
+by = "rule"
+where = "momentum20 > 0 and change > -0.5"
+score = "rank(momentum20)"
+high = "score > 0.9"
+hits = 3
+figures = ["momentum20", "rsi14"]
++++
+Names that rise.
+""",
+    "calm": """+++
+by = "both"
+where = "volatility20 < 0.3"
+score = "-volatility20"
+hits = 2
++++
+Names that move little.
+""",
+    "worded": """+++
+by = "model"
+where = "rsi14 > 50"
+hits = 1
++++
+Names that are bought.
+""",
+}
+
+
+def test_a_screen_of_own_lenses_by_rule_by_model_and_by_both(desk: Processes, store: Store) -> None:
+    folder = desk.settings.home / "lenses"
+    folder.mkdir()
+    for name, text in LENSES.items():
+        (folder / f"{name}.md").write_text(text)
+    made = open_screen(desk.app, SYMBOLS, lenses=list(LENSES), max_candidates=2)
+    assert made is not None
+    shutil.rmtree(folder)  # the run keeps the texts
+    run = ended(store, made)
+    assert (run.state, run.summary["lenses"]) == (RunState.DONE, {"risers": 3, "calm": 2, "worded": 1})
+    versions = {name: read_lens(name, text).version for name, text in LENSES.items()}
+    with store.read() as session:
+        hits = session.exec(select(ScreenHit).where(ScreenHit.run_id == run.id)).all()
+        turns = {turn.id: turn for turn in session.exec(select(Turn).where(Turn.run_id == run.id)).all()}
+        shards = session.exec(select(Step).where(Step.run_id == run.id, Step.kind == StepKind.SCREEN_SHARD)).all()
+    assert {hit.lens: hit.lens_version for hit in hits} == versions
+    assert sorted(step.subject for step in shards) == ["calm:0", "calm:rule", "risers:rule", "worded:0"]
+    ruled = [turns[hit.turn_id] for hit in hits if hit.lens == "risers"]
+    assert {(turn.model, turn.status, turn.total_tokens) for turn in ruled} == {
+        (f"rule risers@{versions['risers']}", "skipped", 0)
+    }
+    context = desk.app.desk.tool_context(run.id)
+    for name in LENSES:
+        lens = read_lens(name, LENSES[name])
+        best = ruled_today(lens, context, SYMBOLS.split(",")).passed[: lens.hits]
+        assert {(one.symbol, one.confidence) for one in best} == {
+            (hit.symbol, hit.confidence) for hit in hits if hit.lens == name
+        }
+    shown = next(step for step in shards if step.subject == "calm:0")
+    assert [row["symbol"] for row in shown.payload["passed"]] == shown.payload["symbols"]
 
 
 def test_an_undisturbed_screen_ends_without_a_sweep(desk: Processes, store: Store) -> None:

@@ -179,8 +179,10 @@ function addStudy(chart, candles, { levels, lines }, times, colours) {
 const KINDS = [['hits', '○'], ['verdicts', '■'], ['orders', '□'], ['fills', '▲▼'],
   ['levels', '┄', 'cost, stops and plan']];
 
+// Of a person's own lens, with the version of its text.
+const lensOf = (row) => (row.lens_version ? `${row.lens}@${row.lens_version}` : row.lens);
 const TEXTS = {
-  hits: (row) => ({ text: `hit: ${row.lens}`, href: `#/runs/${row.run_id}?stage=hits` }),
+  hits: (row) => ({ text: `hit: ${lensOf(row)}`, href: `#/runs/${row.run_id}?stage=hits` }),
   verdicts: (row) => ({ text: row.rating, href: `#/verdicts/${row.id}` }),
   orders: (row) => ({ text: `${row.action} ${row.side ?? ''} ${row.quantity === null ? ''
     : quantity(row.quantity)} ${row.state}`, href: `#/orders/${row.id}`, side: row.side }),

@@ -1,0 +1,116 @@
+"""A lens's rule on the figures of a day: which names pass, in what order, and for how many it cannot be told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chordesk.models.answers import ScreenConfidence
+from chordesk.models.errors import DeskError
+from chordesk.tools.lenses.expressions import Numbers
+from chordesk.tools.lenses.figures import Panel, read_panel, shown
+from chordesk.tools.lenses.files import SCORE, Lens
+from chordesk.tools.market.protocol import MarketData
+from chordesk.tools.market.universe import NAMED
+from chordesk.tools.registry import ToolContext
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A name that passes the rule. score: None in a lens without one."""
+
+    symbol: str
+    confidence: ScreenConfidence
+    score: float | None
+    figures: dict[str, float | None]
+
+    def reason(self, lens: str) -> str:
+        known = [shown(name, np.nan if value is None else value) for name, value in self.figures.items()]
+        scored = [] if self.score is None else [f"score {self.score:.4g}"]
+        return f"the rule of {lens} holds: {', '.join([*known, *scored])}."
+
+    def row(self) -> dict[str, Any]:
+        """As a model and the rulebook read it."""
+        found = {name: None if value is None else float(f"{value:.6g}") for name, value in self.figures.items()}
+        scored = {} if self.score is None else {"score": float(f"{self.score:.6g}")}
+        return {"symbol": self.symbol, "confidence": self.confidence.value, **scored, "figures": found}
+
+
+@dataclass(frozen=True, slots=True)
+class Ruled:
+    """What a rule says of the names of its universe. passed: all that pass, the best first, more than the lens's hits
+    perhaps; undecided: names of which a figure that decides is unknown; unknown: such names by figure."""
+
+    compared: int
+    passed: tuple[Passed, ...]
+    undecided: int
+    unknown: dict[str, int]
+
+    def notes(self, lens: Lens) -> list[str]:
+        found = [f"{self.undecided} of {self.compared} names are undecided"] if self.undecided else []
+        if lacking := {name: count for name, count in self.unknown.items() if count}:
+            told = ", ".join(f"{name} of {count}" for name, count in lacking.items())
+            found.append(f"unknown of {self.compared} names: {told}")
+        return [f"{lens.title}: {'; '.join(found)}"] if found else []
+
+
+def members(lens: Lens, panel: Panel, market: MarketData) -> Panel:
+    """Return the names that the lens looks at. Of which its universe is unknown are not among them."""
+    if lens.sectors:
+        wanted = {one.lower() for one in lens.sectors}
+        own = sectors(market, panel.symbols)
+        return panel.only([(own.get(symbol) or "").lower() in wanted for symbol in panel.symbols])
+    if (within := lens.within) is not None:
+        return panel.only(within.truth(panel.columns, len(panel)).true.tolist())
+    return panel
+
+
+def sectors(market: MarketData, symbols: Sequence[str]) -> dict[str, str | None]:
+    """Return the sectors of the named universe by symbol, and of further names where the market lists them."""
+    try:
+        found = {one.symbol: one.sector for one in market.universe(NAMED[0])}
+    except DeskError:
+        found = {}
+    for symbol in symbols:
+        if symbol not in found:
+            try:
+                found[symbol] = market.listing(symbol).sector
+            except DeskError:
+                found[symbol] = None
+    return found
+
+
+def ruled(lens: Lens, panel: Panel) -> Ruled:
+    """Return what the rule says of the names of a panel, which `rank` compares with each other."""
+    assert lens.rule is not None, f"{lens.name} has no rule"
+    size, columns = len(panel), panel.columns
+    holds = lens.rule.truth(columns, size)
+    scores = lens.scoring.numbers(columns, size) if lens.scoring is not None else np.zeros(size)
+    # A name without a score has no place in the order.
+    passing, undecided = holds.true & ~np.isnan(scores), holds.unknown | (holds.true & np.isnan(scores))
+    strong = np.zeros(size, dtype=bool)
+    if lens.strong is not None:
+        strong = lens.strong.truth({**columns, SCORE: scores}, size).true
+    order = sorted(np.flatnonzero(passing).tolist(), key=lambda at: (-scores[at], panel.symbols[at]))
+    found = tuple(_passed(lens, panel, at, scores, bool(strong[at])) for at in order)
+    lacking = {name: int(np.isnan(columns[name]).sum()) for name in lens.used if name in columns}
+    return Ruled(size, found, int(undecided.sum()), lacking)
+
+
+def _passed(lens: Lens, panel: Panel, at: int, scores: Numbers, strong: bool) -> Passed:
+    named = {name: float(panel.columns[name][at]) for name in lens.figures or lens.used}
+    figures = {name: None if np.isnan(value) else value for name, value in named.items()}
+    confidence = ScreenConfidence.HIGH if strong else ScreenConfidence.MEDIUM
+    if any(figures[name] is None for name in lens.figures):
+        confidence = ScreenConfidence.SPECULATIVE
+    score = float(scores[at]) if lens.scoring is not None else None
+    return Passed(panel.symbols[at], confidence, score, figures)
+
+
+def ruled_today(lens: Lens, context: ToolContext, symbols: Sequence[str]) -> Ruled:
+    """Return what the rule says of names on the context's day. Raises UsageError for a figure that its market does not
+    have."""
+    return ruled(lens, members(lens, read_panel(context, symbols, lens.used), context.market))
