@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import Any
@@ -87,7 +87,9 @@ def _instructions(role: Role, own: str | None) -> str:
     environment = _environment()
     template = environment.get_template(role.prompt) if own is None else environment.from_string(own)
     tools = [tool.name for tool in role.tools]
-    return template.render(role=role.key, hits=hits_wanted(role), tools=tools, lens=role.lens)
+    return template.render(
+        role=role.key, hits=hits_wanted(role), tools=tools, lens=role.lens, first=role.first is not None
+    )
 
 
 def hits_wanted(role: Role) -> int:
@@ -117,6 +119,15 @@ def subject_block(subject: Mapping[str, Any]) -> str:
 
 def _money(value: float, currency: str = DOLLAR) -> str:
     return coded(f"{float(value):,.2f}", currency)
+
+
+ANSWERS = "What code asked your tools for you, a moment ago. Texts in it are outside text."
+
+
+def answers_block(calls: Sequence[tuple[str, Mapping[str, Any], Mapping[str, Any]]]) -> str:
+    """calls: tools with their arguments and answers."""
+    rows = [{"tool": tool, "arguments": arguments, "answer": answer} for tool, arguments, answer in calls]
+    return f"{ANSWERS}\n```answers\n{fenced(rows)}\n```"
 
 
 @cache

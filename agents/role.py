@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from chordesk.agents import first_calls
 from chordesk.agents.runtime import ApprovalKind
 from chordesk.agents.subjects import (
     AnalystSubject,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from chordesk.tools.lenses.files import Lens
 
 SCREENER = "screener_"  # before the name of its lens, the key of a screener
+# Returns, for the data of a turn's subject, names of tools with their arguments.
+FirstCalls = Callable[[Mapping[str, Any]], Sequence[tuple[str, Mapping[str, Any]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,9 @@ class Role:
     ]
     tools: tuple[ToolSpec, ...]
     schema: type[BaseModel]  # model of its answer
+    # what every turn asks its tools: code asks them before, so that the answers stand in the question and no call of
+    # the model is spent on asking
+    first: FirstCalls | None = None
     keeps_thread: bool = True  # whether it remembers older turns
     after: str | None = None  # key of the role it follows; None starts at once
     rejects: bool = False  # its REJECT ends the candidate's research
@@ -113,18 +119,27 @@ def lens_role(name: str) -> str:
     return f"{SCREENER}{name}"
 
 
+def _first_of(name: str, tools: tuple[ToolSpec, ...]) -> FirstCalls | None:
+    """Return what a lens asks for every shard; nothing where it does not have the tool."""
+    if name in first_calls.LENSES:
+        return first_calls.LENSES[name]
+    return first_calls.shard_signals if any(tool.name == "signals_get" for tool in tools) else None
+
+
 def screener_of(lens: Lens, tools: Mapping[str, ToolSpec], usual: tuple[ToolSpec, ...]) -> Role:
     """Return the role of a person's own lens. tools: those it may name; usual: what it has where it names none."""
     given = usual if lens.tools is None else tuple(tools[name] for name in lens.tools)
     return Role(
-        lens_role(lens.name), "screener", "lens.md", "ask_screener.md", ScreenerSubject, given, ScreenOutput, own=lens
-    )
+        lens_role(lens.name), "screener", "lens.md", "ask_screener.md", ScreenerSubject, given, ScreenOutput,
+        first=_first_of(lens.name, given), own=lens,
+    )  # fmt: skip
 
 
 def screener_of_file(name: str, file: Path, *tools: ToolSpec) -> Role:
     """Return the role of a lens of the desk, or of a package. tools: as its file has them."""
     key = lens_role(name)
-    return Role(key, "screener", "lens.md", "ask_screener.md", ScreenerSubject, tools, ScreenOutput, file=file)
+    return Role(key, "screener", "lens.md", "ask_screener.md", ScreenerSubject, tools, ScreenOutput,
+                first=_first_of(name, tools), file=file)  # fmt: skip
 
 
 screener = partial(role_of_file, "screener", "ask_screener.md", ScreenerSubject, ScreenOutput)

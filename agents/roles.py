@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from chordesk.agents import first_calls
 from chordesk.agents.analysts import (
     complete_chart,
     complete_options,
@@ -123,11 +124,18 @@ _OWN: Mapping[str, Role] = {
             screener_of_file(lens, LENS_FILES / f"{lens}.md", *SCREENING, *_OF_OPTIONS.get(lens, ()))
             for lens in (*LENSES, UNIFIED)
         ),
-        validator("quick", SIGNALS_GET, keeps_thread=False, rejects=True),
-        validator("overview", COMPANY_GET, SIGNALS_GET, NEWS_LIST, REPORT_LATEST, after="quick", optional=True),
-        validator("fundamentals", COMPANY_GET, NEWS_LIST, REPORT_LATEST, after="quick"),
-        validator("risk", SIGNALS_GET, TECHNICALS_GET, COMPANY_GET, *_OPTION_RISK, after="quick", forecasts=False),
-        validator("catalyst", COMPANY_GET, NEWS_LIST, SP500_MOVERS, after="quick"),
+        validator("quick", SIGNALS_GET, first=first_calls.quick, keeps_thread=False, rejects=True),
+        validator(
+            "overview", COMPANY_GET, SIGNALS_GET, NEWS_LIST, REPORT_LATEST,
+            first=first_calls.overview, after="quick", optional=True,
+        ),
+        validator(
+            "fundamentals", COMPANY_GET, NEWS_LIST, REPORT_LATEST, first=first_calls.fundamentals, after="quick"
+        ),
+        validator("risk", SIGNALS_GET, TECHNICALS_GET, COMPANY_GET, *_OPTION_RISK,
+            first=first_calls.risk, after="quick", forecasts=False,
+        ),
+        validator("catalyst", COMPANY_GET, NEWS_LIST, SP500_MOVERS, first=first_calls.catalyst, after="quick"),
         analyst(
             ChartOutput, "chart", *_CHARTS, SIGNALS_GET, after="quick",
             complete=complete_chart, completed=ChartAnalysis, evidence=has_chart,
@@ -142,7 +150,7 @@ _OWN: Mapping[str, Role] = {
         ),
         validator(
             SKEPTIC, COMPANY_GET, SIGNALS_GET, TECHNICALS_GET, NEWS_LIST, keeps_thread=False, optional=True,
-            question="ask_skeptic.md", subject=SkepticSubject,
+            question="ask_skeptic.md", subject=SkepticSubject, first=first_calls.skeptic,
         ),
         role_of_file(
             "research", "ask_synthesis.md", SynthesisSubject, SynthesisOutput, "synthesis", keeps_thread=False,
@@ -150,7 +158,7 @@ _OWN: Mapping[str, Role] = {
         ),
         trader(
             "trader", PORTFOLIO_GET, COMPANY_GET, NEWS_LIST, SIGNALS_GET, TECHNICALS_GET, ORDERS_PREVIEW,
-            complete=complete_plan,
+            complete=complete_plan, first=first_calls.account,
         ),
     )
 }  # fmt: skip

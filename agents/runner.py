@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from sqlmodel import SQLModel
 
 from chordesk.agents.desk_roles import role_approvals
-from chordesk.agents.prompting import Fit, Prompt, fitted, hits_wanted, own_prompts, render
+from chordesk.agents.prompting import Fit, Prompt, answers_block, fitted, hits_wanted, own_prompts, render
 from chordesk.agents.providers.provider_limits import LIMITS, is_of_plan
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import (
@@ -352,10 +352,12 @@ class Runner:
             record.thread = conversation.thread_id, conversation.reason
             # Only now is it known whether a kept thread was resumed.
             afresh = job.memory is not None and not has_history(conversation.reason)
-            text = (question(seen, record.settings, afresh=True) if afresh else prompt).user
+            started = utcnow()
+            first = await first_answers(job, tools)
+            asked = (question(seen, record.settings, afresh=True) if afresh else prompt).user
+            text = f"{asked.rstrip()}\n\n{answers_block(first)}" if first else asked
             begun: str | None = None
             for last in (False, True):
-                started = utcnow()
                 result = await conversation.turn(text, schema, metadata, on_limited=gate.limited)
                 why = result.failure
                 if why is not None and why.kind in LIMITS:
@@ -370,7 +372,7 @@ class Runner:
                 again = next_text(outcome, judged.begun)
                 if last or again is None:
                     break
-                text, begun = again, judged.begun
+                text, begun, started = again, judged.begun, utcnow()
         return outcome
 
     def _spec(self, job: Assignment, scope: str, tools: Toolset, record: _Record, prompt: Prompt) -> ConversationSpec:
@@ -396,7 +398,7 @@ class Runner:
             web_search=record.web_search,
             limits=limits_of(record.settings, job.role.key, model),
             mask=record.settings.mask,
-            tools_first=not rests_on_data(job, ()),
+            tools_first=not rests_on_data(job, ()) and not first_calls(job),
             bounded=bounded_schema(job.role.schema, known_choices(job, record.settings)),
             on_rogue=record.rogue,
         )
@@ -529,6 +531,18 @@ def fit_job(job: Assignment, settings: Settings, model: RoleModel, context: int 
     answers = THREAD_ANSWERS if keeps(job.role, settings) else 0
     limits = limits_of(settings, job.role.key, model)
     return fitted(job.role, model, settings, job.brief, job.memory, asked, context, limits, answers)
+
+
+def first_calls(job: Assignment) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return what the role's first calls are for this job, by the tools that it has."""
+    asked = job.role.first(job.brief) if job.role.first is not None else ()
+    own = {tool.name for tool in job.role.tools}
+    return [(name, arguments) for name, arguments in asked if name in own]
+
+
+async def first_answers(job: Assignment, tools: Toolset) -> list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """One after another: the ids of the answers are in their order, whatever the sources' speed."""
+    return [(name, asked, (await tools.call(name, asked)).payload) for name, asked in first_calls(job)]
 
 
 def answers_left_out(calls: Sequence[RecordedCall]) -> list[str]:

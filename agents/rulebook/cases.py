@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -51,8 +52,14 @@ class Case:
     outputs: Sequence[Output]
 
     def next_call(self, planned: Sequence[Call]) -> Call | None:
-        offered = [call for call in planned if call.tool in self.tools][:MAX_CALLS]
-        return offered[len(self.outputs)] if len(self.outputs) < len(offered) else None
+        """Return the first planned call without an answer yet. Answers are told by their tool alone: what code asked
+        before the turn counts, in whatever order."""
+        answered = Counter(output.tool for output in self.outputs)
+        for call in [call for call in planned if call.tool in self.tools][:MAX_CALLS]:
+            if not answered[call.tool]:
+                return call
+            answered[call.tool] -= 1
+        return None
 
     def payloads(self, tool: str) -> list[Payload]:
         return [output.payload for output in self.outputs if output.tool == tool and output.failed is None]
@@ -100,6 +107,10 @@ class Case:
 def _gap(row: Payload) -> str:
     of = f"{row['symbol']} " if row.get("symbol") else ""
     return clip(f"{of}{row.get('what', 'data')}: {row.get('reason', 'no reason given')}")
+
+
+def calls_of(asked: Iterable[tuple[str, Mapping[str, Any]]]) -> list[Call]:
+    return [Call(tool, dict(arguments)) for tool, arguments in asked]
 
 
 def number(row: Mapping[str, Any], field: str) -> float | None:
@@ -151,6 +162,7 @@ def policy(role: str) -> Callable[[Policy], Policy]:
 
 BYTES_PER_TOKEN = 4  # there is no tokenizer here: token counts are bytes / 4, and only that
 _SUBJECT = re.compile(r"^```subject\n(.*?)\n```", re.DOTALL | re.MULTILINE)
+_ANSWERS = re.compile(r"^```answers\n(.*?)\n```", re.DOTALL | re.MULTILINE)
 _ROLE = "Role: "
 numbers = count(1)
 
@@ -184,7 +196,8 @@ def read(body: bytes, key: str) -> tuple[Payload, list[Payload]]:
 def case_of(instructions: Any, items: list[Payload], tools: Any) -> Case:
     role = role_of(instructions, items)
     place, subject = _subject(items)
-    return Case(role, subject, _tools(tools), _outputs(items[place + 1 :]))
+    outputs = [*_given(text_of(items[place].get("content"))), *_outputs(items[place + 1 :])]
+    return Case(role, subject, _tools(tools), outputs)
 
 
 def role_of(instructions: Any, items: list[Payload]) -> str:
@@ -221,6 +234,16 @@ def _subject(items: list[Payload]) -> tuple[int, Payload]:
 def _tools(tools: Any) -> frozenset[str]:
     rows = tools if isinstance(tools, list) else []
     return frozenset(str(tool["name"]) for tool in rows if isinstance(tool, dict) and tool.get("name"))
+
+
+def _given(text: str) -> list[Output]:
+    """Return the answers that stand in the question."""
+    if (found := _ANSWERS.search(text)) is None:
+        return []
+    try:
+        return [Output(str(one["tool"]), dict(one["answer"])) for one in orjson.loads(found[1])]
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        raise BadRequest("invalid_answers", "the answers block must hold a list of {tool, arguments, answer}") from None
 
 
 def _outputs(items: Iterable[Payload]) -> list[Output]:

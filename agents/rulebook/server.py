@@ -110,10 +110,10 @@ class RulesConversation:
         return TurnResult(self.thread_id, turn_id, status, text, spent or Usage(), why, None)
 
     async def _asked(self, text: str, schema: Mapping[str, Any]) -> tuple[str, Usage]:
-        spec, outputs, read = self._spec, list[Output](), 0
+        spec, read = self._spec, 0
         tools = [{"name": one.name} for one in spec.tools.specs()]
         case = case_of(spec.base_instructions, [{"role": "user", "content": text}], tools)
-        size = len(spec.base_instructions) + len(text)
+        outputs, size = list(case.outputs), len(spec.base_instructions) + len(text)
         while True:
             if ANSWER_SECONDS:
                 await asyncio.sleep(ANSWER_SECONDS)

@@ -170,11 +170,7 @@ FUNDAMENTAL_BOUNDS = (
 FUNDAMENTAL_LEAST = 2  # bounds that must be known before a company is judged
 
 HITS_PER_LENS = 6  # names one lens puts forward from one shard
-OVERVIEW_BATCH = 50  # companies in one overview call: more would not fit the app-server's limit on an answer
 OPTIONS_BATCH = 10  # names for which the volatilities are requested, the most of one call
-MOVERS = 100  # requested length of the movers list
-DECLINERS = 1  # requested length of the list of decliners, beside the name's own change
-HEADLINES = 10  # requested headlines
 
 # The trader: sizes are the bounds that code worked out.
 CASH_RESERVE = 0.02  # share of buying power that stays unused: an order's fill price is not known yet

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,8 @@ def test_a_turn_of_a_small_context_says_what_it_lacked(
             async with running(model, tmp_path, redis_server) as runtime:
                 runtimes: dict[str, CodexRuntime] = {"local": runtime}
                 runner = Runner(runtimes, settings, context, size_of=size)
-                found.append(await runner.run(quick_job(settings, lines)))
+                job = quick_job(settings, lines)
+                found.append(await runner.run(replace(job, role=replace(job.role, first=None))))
 
         run(work())
         first, second = model.calls()

@@ -76,14 +76,16 @@ def ask(
     client.flushall()
     client.close()
 
-    def asked(*replies: Reply, role: str = "quick", without: tuple[str, ...] = (), **changes: Any) -> RoleRun:
+    def asked(
+        *replies: Reply, role: str = "quick", without: tuple[str, ...] = (), first: bool = False, **changes: Any
+    ) -> RoleRun:
         model.script(*replies)
         used = settings.model_copy(update={"without_tools": without})
         found: list[RoleRun] = []
 
         async def work() -> None:
             async with running(model, tmp_path, redis_server, **changes) as runtime:
-                found.append(await runner(runtime, used, market, witnessed)(job(role, used)))
+                found.append(await runner(runtime, used, market, witnessed)(job(role, used, first=first)))
 
         run(work())
         return found[0]
@@ -101,25 +103,27 @@ def runner(
     return Runner({"codex": runtime}, settings, context, witness=lambda _turn, call: seen.append(call)).run
 
 
-def job(role: str, settings: Settings) -> Assignment:
+def job(role: str, settings: Settings, *, first: bool = False) -> Assignment:
+    """first: with what code asks before the turn."""
     brief = validator_subject("IBM", "equity", [], settings, capital=100_000.0)
-    return Assignment("run-1", "step-1", 2, ROLES[role], "IBM", brief)
+    known = ROLES[role] if first else dataclasses.replace(ROLES[role], first=None)
+    return Assignment("run-1", "step-1", 2, known, "IBM", brief)
 
 
 async def test_requests_on_two_subjects_are_the_same_up_to_the_question(
     model: FakeResponses, settings: Settings, market: MarketData, tmp_path: Path, redis_server: str
 ) -> None:
     """The app-server puts nothing of its own before what a provider may have read already."""
-    other = dataclasses.replace(
-        job("quick", settings), subject="KO", brief=validator_subject("KO", "equity", [], settings, capital=100_000.0)
-    )
+    one = job("quick", settings, first=True)
+    brief = validator_subject("KO", "equity", [], settings, capital=100_000.0)
+    other = dataclasses.replace(one, subject="KO", brief=brief)
     async with running(model, tmp_path, redis_server) as runtime:
-        for asked in (job("quick", settings), other):
+        for asked in (one, other):
             await runner(runtime, settings, market)(asked)
     first, second = (model_call("quick", seen.body, "").parts for seen in model.calls())
-    assert [kind for kind, _ in first] == ["tools", "schema", "instructions", "user"]
-    assert first[:-1] == second[:-1]
-    assert first[-1][1].replace("IBM", "KO") == second[-1][1]
+    assert [kind for kind, _ in first] == ["tools", "schema", "instructions", "user", "answer"]
+    assert first[:-2] == second[:-2]
+    assert first[-2][1].replace("IBM", "KO") == second[-2][1]
 
 
 def test_a_good_answer_is_completed_and_everything_is_on_record(ask: Ask, model: FakeResponses) -> None:
@@ -211,6 +215,23 @@ def test_an_answer_without_any_tool_is_no_data(ask: Ask) -> None:
     assert isinstance(done.outcome, Completed)
     assert not done.has_data
     assert (done.status, done.reason) == (ReportStatus.NO_DATA, "no data tool was called")
+
+
+def test_what_code_asks_first_is_in_the_question_and_on_record(ask: Ask, model: FakeResponses) -> None:
+    """One call of the model, which has as many answers as if it had asked, and may ask for more."""
+    done = ask(reply(GOOD), role="risk", first=True)
+    assert len(list(model.calls())) == 1
+    assert [(call.tool, call.arguments) for call in done.calls] == [
+        ("signals_get", {"symbols": ["IBM"]}), ("technicals_get", {"symbols": ["IBM"]}),
+    ]  # fmt: skip
+    assert {call.turn_id for call in done.calls} == {done.turns[0].id}
+    assert (done.status, done.has_data) == (ReportStatus.COMPLETED, True)
+    asked = model.calls()[-1].body["input"][-1]["content"][0]["text"]
+    shown = json.loads(asked.partition("```answers\n")[2].partition("\n```")[0])
+    assert [one["answer"] for one in shown] == [call.answer.payload for call in done.recorded]
+    assert [one["answer"]["cite"][-2:] for one in shown] == ["-a", "-b"]
+    more = ask(OVERVIEW, reply(GOOD), role="risk", first=True, without=("technicals_get",))
+    assert [call.tool for call in more.calls] == ["signals_get", "company_get"]
 
 
 def test_an_answer_on_sources_that_have_nothing_is_no_data(ask: Ask) -> None:

@@ -61,7 +61,7 @@ def test_a_picture_that_a_tool_gave_is_an_artifact_of_its_turn(settings: Setting
     chart = ("chart_render", {"symbols": ["IBM"]})
     runtime = FakeRuntime()
     runtime.turns.append(FakeTurn(GOOD, (*SIGNALS, chart, chart)))
-    role = dataclasses.replace(ROLES["quick"], tools=(*ROLES["quick"].tools, TOOLS["chart_render"]))
+    role = dataclasses.replace(ROLES["quick"], tools=(*ROLES["quick"].tools, TOOLS["chart_render"]), first=None)
     (done,) = work(runtime, settings.model_copy(update={"home": tmp_path}), role)
     (turn,) = done.turns
     assert [(one.run_id, one.turn_id, one.kind) for one in done.artifacts] == [("run-1", turn.id, "image/png")] * 2

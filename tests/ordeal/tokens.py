@@ -91,7 +91,9 @@ def _parts(item: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     elif role == "tool":
         yield ANSWER, _text(item.get("content"))
     else:
-        yield ("instructions" if role in _SYSTEM else str(role)), _text(item.get("content"))
+        question, mark, given = _text(item.get("content")).partition("```answers\n")
+        yield ("instructions" if role in _SYSTEM else str(role)), question + mark
+        yield ANSWER, given
         for call in item.get("tool_calls") or ():
             yield "call", call["function"]["name"] + call["function"]["arguments"]
 

@@ -198,7 +198,7 @@ _SWING = re.compile(r"(?<![A-Z0-9])([HL])(\d{6})(\d{4})?(?![A-Z0-9])")
 _ASKED_SYMBOL = re.compile(r'("(?:symbol|contract)"\s*:\s*")([A-Z0-9.&-]+)(")')
 
 
-_SUBJECT = re.compile(r"^```subject\n(.*?)\n```", re.DOTALL | re.MULTILINE)
+_DATA = re.compile(r"^```(?:subject|answers)\n(.*?)\n```", re.DOTALL | re.MULTILINE)
 
 
 class Mask:
@@ -366,11 +366,13 @@ class Talk:
         return self.hide_text(value) if inner is None else delimited(self.hide_text(inner))
 
     def hide_prompt(self, text: str) -> str:
-        """Return a message with the data of its subject masked by their names, and the text around them as any text."""
-        if (found := _SUBJECT.search(text)) is None:
-            return self.hide_text(text)
-        subject = fenced(self.hide(orjson.loads(found[1])))
-        return f"{self.hide_text(text[: found.start(1)])}{subject}{self.hide_text(text[found.end(1) :])}"
+        """Return a message with the data of its subject, and of the answers of tools in it, masked by their names, and
+        the text around them as any text."""
+        parts, end = list[str](), 0
+        for found in _DATA.finditer(text):
+            parts += [self.hide_text(text[end : found.start(1)]), fenced(self.hide(orjson.loads(found[1])))]
+            end = found.end(1)
+        return "".join((*parts, self.hide_text(text[end:])))
 
     def hide_text(self, text: str) -> str:
         if "names" in self.mask.kinds:

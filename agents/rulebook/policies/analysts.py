@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from chordesk.agents.first_calls import HEADLINES
 from chordesk.agents.rulebook import thresholds as limits
 from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, number, policy, shown
 from chordesk.agents.rulebook.policies.validators import (
@@ -292,7 +293,7 @@ def research(case: Case) -> Call | Payload:
     symbol = symbol_of(case)
     one = {"symbols": [symbol]}
     plan = [
-        Call("news_list", {**one, "limit": limits.HEADLINES}),
+        Call("news_list", {**one, "limit": HEADLINES}),
         Call("earnings_dates", {**one, "limit": 0}),
         Call("short_interest", one),
     ]

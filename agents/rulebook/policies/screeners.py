@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
+from chordesk.agents import first_calls
+from chordesk.agents.first_calls import OVERVIEW_BATCH
 from chordesk.agents.rulebook import thresholds as limits
-from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, number, policy, shown, symbols_of
+from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, calls_of, number, policy, shown, symbols_of
 
 Row = Payload
 Score = Callable[[Row], float]
@@ -31,7 +33,7 @@ _TITLES = {
 @policy("screener_technical")
 def technical(case: Case) -> Call | Payload:
     """Put forward names that rise without being overbought: every technical bound holds; by momentum and strength."""
-    if call := case.next_call([_signals(case)]):
+    if call := case.next_call(_signals(case)):
         return call
     rows = [row for row in _rows(case) if _all(limits.TECHNICAL_BOUNDS, row)]
     return _hits(rows, _technical_score, _technical_confidence, _technical_thesis)
@@ -41,11 +43,11 @@ def technical(case: Case) -> Call | Payload:
 def fundamental(case: Case) -> Call | Payload:
     """Put forward names whose known company figures are sound; a company with too few of them is left out."""
     symbols = symbols_of(case.subject)
-    plan = [_overview(symbols[: limits.OVERVIEW_BATCH], ["fundamentals", "earnings", "ratings"])]
+    plan = calls_of(first_calls.shard_companies(case.subject))
     # The second half is worth a call only when the source had any data for the first.
-    rest = symbols[limits.OVERVIEW_BATCH : 2 * limits.OVERVIEW_BATCH]
+    rest = symbols[OVERVIEW_BATCH : 2 * OVERVIEW_BATCH]
     if rest and case.has_data("company_get"):
-        plan.append(_overview(rest, ["fundamentals", "earnings", "ratings"]))
+        plan += calls_of([first_calls.companies(rest)])
     if call := case.next_call(plan):
         return call
     wanted = set(symbols)
@@ -57,8 +59,7 @@ def fundamental(case: Case) -> Call | Payload:
 @policy("screener_catalyst")
 def catalyst(case: Case) -> Call | Payload:
     """Put forward names with an event today: a gap up, a volume spike or a strong day, closed without a fall."""
-    movers = Call("sp500_movers", {"direction": "up", "limit": limits.MOVERS})
-    if call := case.next_call([_signals(case), movers]):
+    if call := case.next_call(calls_of(first_calls.shard_movers(case.subject))):
         return call
     moving = {row.get("symbol") for row in case.rows("sp500_movers", "movers")}
     rows = [{**row, "mover": row.get("symbol") in moving} for row in _rows(case)]
@@ -70,7 +71,7 @@ def catalyst(case: Case) -> Call | Payload:
 def options(case: Case) -> Call | Payload:
     """Put forward names calm enough to sell premium on, as equity under stock-only constraints. Realised volatility
     stands in for implied where that is missing, and the thesis names it so."""
-    plan = [_signals(case)]
+    plan = _signals(case)
     rows = sorted((row for row in _rows(case) if _all(limits.OPTIONS_BOUNDS, row)), key=_by(_options_score))
     if rows:
         plan.append(Call("volatility_get", {"symbols": [row["symbol"] for row in rows[: limits.OPTIONS_BATCH]]}))
@@ -85,11 +86,11 @@ def options(case: Case) -> Call | Payload:
 @policy("screener_unified")
 def unified(case: Case) -> Call | Payload:
     """Put forward the names that the rules of most lenses hold for; company figures are looked up where prices fit."""
-    plan = [_signals(case)]
+    plan = _signals(case)
     rows = sorted(({**row, "views": _price_views(row)} for row in _rows(case)), key=_by(_unified_score))
-    rows = [row for row in rows if row["views"]][: limits.OVERVIEW_BATCH]
+    rows = [row for row in rows if row["views"]][:OVERVIEW_BATCH]
     if rows:
-        plan.append(_overview([row["symbol"] for row in rows], ["fundamentals", "earnings", "ratings"]))
+        plan += calls_of([first_calls.companies([row["symbol"] for row in rows])])
     if call := case.next_call(plan):
         return call
     companies = {row.get("symbol"): flat(row) for row in case.rows("company_get", "companies")}
@@ -141,12 +142,8 @@ def flat(row: Row) -> Row:
     return figures
 
 
-def _signals(case: Case) -> Call:
-    return Call("signals_get", {"symbols": symbols_of(case.subject)})
-
-
-def _overview(symbols: Sequence[str], sections: Sequence[str]) -> Call:
-    return Call("company_get", {"symbols": list(symbols), "parts": list(sections)})
+def _signals(case: Case) -> list[Call]:
+    return calls_of(first_calls.shard_signals(case.subject))
 
 
 def _rows(case: Case) -> list[Row]:

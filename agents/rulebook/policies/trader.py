@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from chordesk.agents import first_calls
 from chordesk.agents.rulebook import thresholds as limits
-from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, number, policy, shown
+from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, calls_of, number, policy, shown
 from chordesk.agents.rulebook.policies.screeners import options_allowed
 from chordesk.models.market import parse_contract
 from chordesk.tools.decimals import exact
@@ -20,11 +21,7 @@ _LEAST_TRADE = 1.0  # account currency; less is not an order
 def decide(case: Case) -> Call | Payload:
     """Decide on held names first, since a sale depends on nothing else; then on verdicts by confidence."""
     verdicts = [row for row in _list(case.subject, "verdicts") if row.get("symbol")]
-    buys = [str(row["symbol"]) for row in verdicts if row.get("rating") == "BUY"]
-    plan = [Call("portfolio_get", {})]
-    if buys:
-        plan.append(Call("signals_get", {"symbols": buys}))
-    if call := case.next_call(plan):
+    if call := case.next_call(calls_of(first_calls.account(case.subject))):
         return call
     portfolio = _portfolio(case)
     held = {str(row["symbol"]): row for row in _list(portfolio, "positions") if row.get("symbol")}

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from chordesk.agents import first_calls
 from chordesk.agents.rulebook import thresholds as limits
-from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, clip, number, policy, shown
+from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, calls_of, clip, number, policy, shown
 from chordesk.agents.rulebook.policies.screeners import flat
 from chordesk.agents.rulebook.thresholds import Level, Rule
 from chordesk.agents.thesis_pooling import EVEN, PRICES
@@ -176,7 +177,7 @@ class Finding:
 def quick(case: Case) -> Call | Payload:
     """Check the price figures: enough history, not overbought, no deep fall, no extreme volatility."""
     symbol = symbol_of(case)
-    if call := case.next_call([Call("signals_get", {"symbols": [symbol]})]):
+    if call := case.next_call(calls_of(first_calls.quick(case.subject))):
         return call
     row = row_of(case.signals(), symbol)
     findings = _check(limits.QUICK_RULES, row)
@@ -186,9 +187,7 @@ def quick(case: Case) -> Call | Payload:
 @policy("fundamentals")
 def fundamentals(case: Case) -> Call | Payload:
     symbol = symbol_of(case)
-    sections = ["fundamentals", "earnings", "ratings"]
-    overview = Call("company_get", {"symbols": [symbol], "parts": sections})
-    if call := case.next_call([overview, _news(symbol)]):
+    if call := case.next_call(calls_of(first_calls.fundamentals(case.subject))):
         return call
     company, tone = _company(case, symbol, limits.FUNDAMENTAL_RULES), _tone(case, symbol)
     evidence = [("company figures", _known(company)), ("headlines", tone.value is not None)]
@@ -199,9 +198,7 @@ def fundamentals(case: Case) -> Call | Payload:
 def overview(case: Case) -> Call | Payload:
     """Check the few figures that place a company: its valuation, margin and rating, and the trend of its price."""
     symbol = symbol_of(case)
-    sections = ["fundamentals", "earnings", "ratings"]
-    company_call = Call("company_get", {"symbols": [symbol], "parts": sections})
-    if call := case.next_call([company_call, Call("signals_get", {"symbols": [symbol]})]):
+    if call := case.next_call(calls_of(first_calls.overview(case.subject))):
         return call
     company = _company(case, symbol, limits.OVERVIEW_COMPANY_RULES)
     row = row_of(case.signals(), symbol)
@@ -214,8 +211,7 @@ def overview(case: Case) -> Call | Payload:
 def risk(case: Case) -> Call | Payload:
     """Check the figures of a loss: volatility, drawdown, distance from the high, gaps, volume spikes, true range."""
     symbol = symbol_of(case)
-    one = {"symbols": [symbol]}
-    if call := case.next_call([Call("signals_get", one), Call("technicals_get", one)]):
+    if call := case.next_call(calls_of(first_calls.risk(case.subject))):
         return call
     row = row_of(case.signals(), symbol)
     detail = row_of(case.rows("technicals_get", "technicals"), symbol)
@@ -230,9 +226,7 @@ def risk(case: Case) -> Call | Payload:
 def catalyst(case: Case) -> Call | Payload:
     """Check for adverse headlines and for a fall in the name's own last change; the next report is the catalyst."""
     symbol = symbol_of(case)
-    one = {"symbols": [symbol]}
-    move = Call("sp500_movers", {"direction": "down", "limit": limits.DECLINERS, **one})
-    plan = [Call("company_get", {**one, "parts": ["earnings", "news"]}), _news(symbol), move]
+    plan = calls_of(first_calls.catalyst(case.subject))
     if call := case.next_call(plan):
         return call
     row = row_of(case.rows("sp500_movers", "asked"), symbol)
@@ -252,8 +246,7 @@ def catalyst(case: Case) -> Call | Payload:
 def skeptic(case: Case) -> Call | Payload:
     """Check the figures that speak against a rise: extension, volatility, volume, adverse headlines."""
     symbol = symbol_of(case)
-    one = {"symbols": [symbol]}
-    if call := case.next_call([Call("signals_get", one), Call("technicals_get", one), _news(symbol)]):
+    if call := case.next_call(calls_of(first_calls.skeptic(case.subject))):
         return call
     row = row_of(case.signals(), symbol)
     detail = row_of(case.rows("technicals_get", "technicals"), symbol)
@@ -268,10 +261,6 @@ def skeptic(case: Case) -> Call | Payload:
 
 def symbol_of(case: Case) -> str:
     return str(case.subject.get("symbol", ""))
-
-
-def _news(symbol: str) -> Call:
-    return Call("news_list", {"symbols": [symbol], "limit": limits.HEADLINES})
 
 
 def row_of(rows: Iterable[Payload], symbol: str) -> Payload:

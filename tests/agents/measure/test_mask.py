@@ -154,8 +154,11 @@ def limit_order(symbol: str, limit: float) -> str:
 
 
 def test_a_limit_price_in_masked_money_comes_back_in_the_house_s(store: Store, tmp_path: Path) -> None:
-    def policy(_prompt: FakePrompt) -> FakeTurn:
+    def policy(prompt: FakePrompt) -> FakeTurn:
+        shown.append(prompt.text.partition("```answers")[2])
         return FakeTurn(limit_order(desk.mask.symbol("IBM"), 125.25 * desk.mask.factor))  # type: ignore[union-attr]
+
+    shown: list[str] = []
 
     desk = Desk(store, settings(tmp_path, mask=ALL), FakeRuntime(policy))
     found = desk.play("trader", "paper", trader_subject("paper", verdicts(), portfolio(), desk.settings, day=DAY))
@@ -163,6 +166,10 @@ def test_a_limit_price_in_masked_money_comes_back_in_the_house_s(store: Store, t
     (action,) = found.outcome.value["actions"]
     assert (action["symbol"], action["limit_price"], action["quantity"]) == ("IBM", 125.25, 2010)
     assert action["reasoning"] == "IBM below 125.25."
+    close = orjson.loads(found.calls[1].output)["signals"][0]["close"]
+    assert desk.mask.symbol("IBM") in shown[0]  # type: ignore[union-attr]
+    assert f"{close:g}" not in shown[0]
+    assert "IBM" not in shown[0]
 
 
 def test_a_name_that_the_model_remembers_is_no_name_of_its_market(store: Store, tmp_path: Path) -> None:
@@ -171,7 +178,7 @@ def test_a_name_that_the_model_remembers_is_no_name_of_its_market(store: Store, 
     found = desk.play("trader", "paper", trader_subject("paper", verdicts(), portfolio(), desk.settings, day=DAY))
     assert isinstance(found.outcome, Failed)
     assert found.outcome.kind == "invalid_output"
-    assert not found.calls
+    assert [call.tool for call in found.calls] == ["portfolio_get", "signals_get"], "code's own, before the turn"
 
 
 SIGNALS = {"symbols": ["IBM"]}

@@ -49,9 +49,9 @@ def test_a_screen_of_a_file_with_chosen_lenses(floor: Floor, tmp_path: Path) -> 
     ibm, mmm = found["candidates"]
     assert (ibm["symbol"], ibm["origin"], ibm["screeners"]) == ("IBM", "screen", ["catalyst", "technical"])
     assert (ibm["confidence"], ibm["verdict"], ibm["verdict_confidence"]) == ("high", "BUY", "medium")
-    assert ibm["missing"] == ["fundamentals: no_data (no data from company_get)"]
-    assert (sum(ibm["tools"].values()), ibm["tokens"]) == (4, 800)
-    assert (mmm["symbol"], mmm["verdict"], mmm["tools"], mmm["tokens"]) == ("MMM", "PASS", {"signals_get": 1}, 200)
+    assert ibm["missing"] == ["fundamentals: no_data (no data from company_get, news_list)"]
+    assert (sum(ibm["tools"].values()), ibm["tokens"]) == (12, 800), "8 that code asks first"
+    assert (mmm["symbol"], mmm["verdict"], mmm["tools"], mmm["tokens"]) == ("MMM", "PASS", {"signals_get": 2}, 200)
     rows = [(row["symbol"], row["group"], row["state"]) for row in found["actions"]]
     assert rows == [
         ("IBM", "entry", "previewed"), ("MMM", "monitor", None), ("GE", "entry", "denied"), ("IBM", "exit", "denied"),
@@ -61,9 +61,9 @@ def test_a_screen_of_a_file_with_chosen_lenses(floor: Floor, tmp_path: Path) -> 
     assert found["portfolio"] is None
     shown = floor.desk("runs", "show", found["run_id"]).out
     assert _cells(shown)[0] == ["Symbol", "Screeners", "Hit conf.", "Verdict", "Conf.", "Tools", "Tokens"]
-    assert _cells(shown)[1] == ["IBM", "catalyst, technical", "high", "BUY", "medium", "4", "800"]
+    assert _cells(shown)[1] == ["IBM", "catalyst, technical", "high", "BUY", "medium", "12", "800"]
     assert f"Verdicts, model {MODEL}" in shown
-    assert "missing fundamentals: no_data (no data from company_get): 1 of 2 verdicts" in shown
+    assert "missing fundamentals: no_data (no data from company_get, news_list): 1 of 2 verdicts" in shown
     assert f"Trader ({MODEL}): completed." in shown
     entry, exits, monitor = (shown.index(f"\n{title}\n") for title in ("Entry", "Exit", "Monitor"))
     assert entry < exits < monitor

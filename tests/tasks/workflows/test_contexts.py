@@ -83,7 +83,7 @@ def test_a_role_that_does_not_fit_is_refused_with_what_it_needs(opened: Open) ->
     assert "llama.cpp: -c" in refused.value.remedy
     with pytest.raises(UsageError, match=r"a turn of (screener_|risk)"):
         open_screen(app, "IBM,GE")
-    with pytest.raises(UsageError, match="a turn of chart on local:small"):
+    with pytest.raises(UsageError, match=r"a turn of (chart|risk) on local:small"):
         open_analysis(app, ["IBM"], AnalysisRequest(strategy="equity"))
     assert runs(app) == []
     facts(settings_of(app), needed)

@@ -169,7 +169,7 @@ def test_one_role_that_is_due_runs_alone_and_the_verdict_rests_on_the_others_las
     verdict = verdict_of(floor, own)
     # The replay has no company figures: the role's answer on them does not count.
     assert (verdict.rating, verdict.completed) == ("BUY", ["quick", "risk", "catalyst"])
-    assert verdict.missing == ["fundamentals: no_data (no data from company_get)"]
+    assert verdict.missing == ["fundamentals: no_data (no data from company_get, news_list)"]
     assert "risk CONFIRMED (high), 0 h before: It is steady." in verdict.summary
     shown = plain(floor.desk("runs", "show", own).out)
     assert "Portfolio research: roles run 1, skipped 3" in shown
@@ -192,7 +192,7 @@ def test_no_data_and_a_refusal_count_as_researched_and_a_failure_does_not(floor:
     second = researched(floor)
     assert ran(second) == {"risk": "initial run"}
     assert verdict_of(floor, second["run_id"]).missing == [
-        "fundamentals: no_data (no data from company_get), 0 h before"
+        "fundamentals: no_data (no data from company_get, news_list), 0 h before"
     ]
 
 
