@@ -106,7 +106,7 @@ def own(case: Case) -> Call | Payload:
         return {"candidates": []}
     if (passed := case.subject.get("passed")) is not None:
         # As of any turn, its answer rests on a tool's.
-        if call := case.next_call([_signals(case)]):
+        if call := case.next_call(_signals(case)):
             return call
         return {"candidates": [_ruled(case, row) for row in passed[: rule["hits"]]]}
     # Screens of the desk's own lenses alone have no use for numpy.
