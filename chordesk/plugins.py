@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from chordesk.models.features import MarketEntry as MarketEntry
     from chordesk.models.features import MessengerEntry as MessengerEntry
     from chordesk.models.features import NoticeWords as NoticeWords
+    from chordesk.models.features import Pass as Pass
     from chordesk.models.features import Program as Program
     from chordesk.models.features import RuntimeEntry as RuntimeEntry
     from chordesk.models.features import Shown as Shown

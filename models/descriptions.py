@@ -18,7 +18,10 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")  # of a feature, and of what it adds by name
 NAME_RULE = "a small letter, then at most 39 small letters, digits, _ and -"
 # Members with names as their keys.
-NAMED = ("graph_roles", "lenses", "commands", "markets", "brokers", "holdings", "runtimes", "benchmarks", "messengers")
+NAMED = (
+    "graph_roles", "lenses", "commands", "markets", "brokers", "holdings", "runtimes", "benchmarks", "messengers",
+    "passes",
+)  # fmt: skip
 # Members whose keys begin with the feature's name and this mark.
 OWNED = {"event_kinds": r"\.", "notice_kinds": "_", "denials": "_"}
 LONGEST = 300  # characters of what an error says

@@ -244,6 +244,16 @@ MessengerEntry = Messenger
 
 
 @dataclass(frozen=True, slots=True)
+class Pass:
+    """Work that the sweep requests over and over of a worker that serves the queue `ops`, which has no broker. do:
+    "module:function" of the worker's Celery app with its `desk`; it returns counts. A request that waited for a minute
+    is dropped, two may run at once, and it may be killed anywhere: the next one does the same."""
+
+    do: str
+    seconds: float = 60.0  # between two requests
+
+
+@dataclass(frozen=True, slots=True)
 class NoticeWords:
     """The words of a kind of notice. one, several: titles of a message with one of them, and after a count; sentence:
     "module:function" that returns the text of a `Notice`, by default its subject."""
@@ -366,6 +376,7 @@ class Feature:
     # Functions of the settings, a Store, a function that returns the account's market, and a text: each answers a
     # question from rows, with `text`, `missing`, and an empty `intent` where it has no answer to it.
     answers: tuple[str, ...] = ()
+    passes: Mapping[str, Pass] = field(default_factory=dict)
     routes: tuple[str, ...] = ()  # routers of `desk api`
     views: tuple[View, ...] = ()  # of the page
     pages: tuple[str, ...] = ()  # packages, each with a folder `page`: files that are served below `of/FEATURE/`
@@ -968,6 +979,12 @@ def add(table: dict[str, T], feature: Feature, more: Mapping[str, T], what: str)
         skip_taken(feature, what, again[0])
     else:
         table.update(more)
+
+
+def passes() -> dict[str, tuple[Feature, Pass]]:
+    """Return the passes by name, each with its feature. A package that has a name again is left out."""
+    added({}, "passes")
+    return {name: (feature, one) for feature in in_force() for name, one in feature.passes.items()}
 
 
 def skip_taken(feature: Feature, what: str, name: str) -> None:

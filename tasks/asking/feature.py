@@ -9,6 +9,7 @@ FEATURE = Feature(
     commands={
         "ask": Command(f"{_TASKS}.commands", "Look", "Ask the desk: why, what changed, what it holds and costs.")
     },
+    answers=(f"{_TASKS}.lookup:answer",),
     routes=(f"{_TASKS}.routes:router",),
     documents=("asking.md",),
 )

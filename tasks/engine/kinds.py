@@ -66,6 +66,8 @@ class Workflow:
     # role may have in it
     turns: Callable[[Mapping[str, Any], Settings, int], Mapping[str, int]] | None = None
     request: type[Any] | None = None  # what a program gives to start one, a `Request`
+    # fields of the request with which a run makes no order; None where there are none such, or nobody says
+    without_orders: Mapping[str, Any] | None = None
     by_hand: str = ""  # why a person alone starts one: neither the schedule nor what else starts runs by itself
 
 

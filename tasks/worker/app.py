@@ -20,8 +20,8 @@ from chordesk.tasks.schedules import BEAT_PREFIX, beat_schedule, of_settings
 from chordesk.tasks.worker import celery_fixes
 from chordesk.tasks.worker.control import HealthSocket
 from chordesk.tasks.worker.maintenance import Sweeper
-from chordesk.tasks.worker.messages import PASSES, DeskApp, sender_app
-from chordesk.tasks.worker.work import add_step_tasks
+from chordesk.tasks.worker.messages import DeskApp, passes, sender_app
+from chordesk.tasks.worker.work import add_pass_tasks, add_step_tasks
 
 # A worker loads these too: the passes that are not steps, and its control commands.
 INCLUDE = (
@@ -42,6 +42,7 @@ def create_app(settings: Settings, name: str = "desk", *, warm: bool = False, tu
     app.conf.update(_configuration(settings))
     app.desk = Desk(settings, name)
     add_step_tasks(app)
+    add_pass_tasks(app)
     app.steps["consumer"].update(
         (celery_fixes.KeepUnacked, celery_fixes.BatchEvents, celery_fixes.StopFetching, HealthSocket)
     )
@@ -75,7 +76,7 @@ def _configuration(settings: Settings) -> dict[str, Any]:
 
 def routes() -> dict[str, QueueName]:
     """Return the queue of each task, by the task's name."""
-    return {**{task_name(spec.kind): spec.queue for spec in kinds.steps()}, **PASSES}
+    return {**{task_name(spec.kind): spec.queue for spec in kinds.steps()}, **passes()}
 
 
 def _follow_worker(app: DeskApp, warm: bool, turns: bool) -> None:

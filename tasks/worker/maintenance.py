@@ -19,6 +19,7 @@ import redis
 import structlog
 from sqlmodel import Session, col, select
 
+from chordesk.models import features
 from chordesk.models.errors import RedisDown, ServiceError
 from chordesk.models.event_log import append
 from chordesk.models.events import DESK, EventType, event
@@ -187,6 +188,9 @@ def _request_passes(app: DeskApp, last: dt.datetime | None, now: dt.datetime) ->
         messages.request_pass(app, messages.ORDER_PASS)
     if app.desk.settings.report_url is not None and _has_begun(last, now, REPORTS_SECONDS):
         messages.request_pass(app, messages.REPORTS_PASS)
+    for name, (_, one) in features.passes().items():
+        if _has_begun(last, now, one.seconds):
+            messages.request_pass(app, f"{messages.PASS_PREFIX}{name}")
 
 
 def _has_begun(last: dt.datetime | None, now: dt.datetime, seconds: float) -> bool:

@@ -18,6 +18,7 @@ from kombu.entity import Exchange, Queue
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
+from chordesk.models import features
 from chordesk.models.errors import RedisDown
 from chordesk.models.settings import Settings
 from chordesk.tasks.engine.kinds import QUEUES, SCHEDULED, QueueName
@@ -39,9 +40,15 @@ ORDER_PASS, REPORTS_PASS = "desk.orders", "desk.documents"
 # A message that waited this long is of no use: the next minute's does the same.
 EXPIRES_SECONDS = 60
 PASSES: dict[str, QueueName] = {ORDER_PASS: "trade", REPORTS_PASS: "ops", SCHEDULED: "ops"}
+PASS_PREFIX = "desk.pass."  # and a name: a pass of a feature
 VISIBILITY_SECONDS = 30
 REDIS_SECONDS = 1.0
 CHECK_SECONDS = 2.0
+
+
+def passes() -> dict[str, QueueName]:
+    """Return the queue of each task that is no step: the core's, and the passes of features."""
+    return {**PASSES, **{f"{PASS_PREFIX}{name}": "ops" for name in features.passes()}}
 
 
 class DeskApp(Celery):  # type: ignore[misc]
@@ -64,7 +71,7 @@ def sender_app(settings: Settings, kind: type[Celery] = Celery, **options: Any) 
             "task_queues": [_queue(name) for name in QUEUES],
             "task_default_queue": "ops",
             "task_create_missing_queues": False,
-            "task_routes": {name: {"queue": queue} for name, queue in PASSES.items()},
+            "task_routes": {name: {"queue": queue} for name, queue in passes().items()},
             "task_serializer": "json",
             "result_serializer": "json",
             "accept_content": ["json"],

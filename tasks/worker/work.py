@@ -6,7 +6,7 @@ Nothing raises: a header task of a chord that raised would end the chord.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import cast
@@ -14,6 +14,7 @@ from typing import cast
 import structlog
 from celery import Task
 from celery.exceptions import Reject
+from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session
 
 from chordesk.agents.runtime import Scope
@@ -42,7 +43,7 @@ from chordesk.tasks.worker.endings import (
     postponed,
     retry_when_enough,
 )
-from chordesk.tasks.worker.messages import DeskApp, cancel_on_workers
+from chordesk.tasks.worker.messages import PASS_PREFIX, DeskApp, cancel_on_workers
 from chordesk.tasks.worker.step_turns import StepTurns
 
 log = structlog.get_logger(__name__)
@@ -54,6 +55,26 @@ CLAIM_SECONDS = 15.0
 def add_step_tasks(app: DeskApp) -> None:
     for spec in kinds.steps():
         _add_task(app, spec)
+
+
+def add_pass_tasks(app: DeskApp) -> None:
+    for name, (feature, one) in features.passes().items():
+        _add_pass(app, name, feature, one)
+
+
+def _add_pass(app: DeskApp, name: str, feature: features.Feature, one: features.Pass) -> None:
+    def run(self: Task) -> dict[str, int]:
+        if self.app.desk.drain.requested:
+            return {}
+        try:
+            do = features.loaded(feature, one.do, Callable)
+            found: dict[str, int] = features.call(feature, do, self.app)
+            return found
+        except (DeskError, SQLAlchemyError) as error:
+            log.warning("pass.put_off", name=name, error=str(error))  # the next one does the same
+            return {}
+
+    app.task(run, name=f"{PASS_PREFIX}{name}", bind=True, shared=False)
 
 
 def handle(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:

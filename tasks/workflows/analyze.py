@@ -385,5 +385,6 @@ WORKFLOWS = (
         ),
         turns=analysis_turns,
         request=AnalyzeRequest,
+        without_orders={"orders": False},
     ),
 )

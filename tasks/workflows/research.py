@@ -197,6 +197,7 @@ WORKFLOWS = (
         ),
         turns=research_turns,
         request=ResearchRequest,
+        without_orders={},
     ),
 )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
@@ -57,13 +57,17 @@ def open_screen(
     schedule: str | None = None,
     slot: str | None = None,
     look: Look | None = None,
+    *,
+    trade: bool = True,
 ) -> Run | None:
-    """Start a screen over a universe. None when this slot of the schedule has its run already."""
+    """Start a screen over a universe. None when this slot of the schedule has its run already. trade: False ends it
+    with the verdicts."""
     desk = app.desk
     asked = {"universe": universe, "lenses": lenses, "max_candidates": max_candidates}
     settings = with_values(desk.settings, {name: value for name, value in asked.items() if value})
     settings = with_lenses(settings, lenses)
     params = screen_params(settings, resolve_universe(settings.universe, desk.market), lenses)
+    params |= {} if trade else {"trade": False}
     run = new_run(desk, RunKind.SCREEN, params, schedule=schedule, slot=slot, settings=settings)
     try:
         return open_run(app, run, lambda session, row, finish: [NewStep(StepKind.SCREEN, finish)], look)
@@ -288,16 +292,18 @@ def lens_notes(session: Session, run_id: str) -> list[str]:
 
 class ScreenRequest(Request):
     """A screen, then research on its candidates and a decision. symbols: the universe, by default the one of the
-    settings; so are lenses and most, the number of candidates kept."""
+    settings; so are lenses and most, the number of candidates kept. trade: false for a screen that ends with the
+    verdicts."""
 
     kind: Literal["screen"]
     symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=20_000)
     lenses: list[LensName] | None = Field(default=None, min_length=1, max_length=12)
     most: int | None = Field(default=None, ge=1, le=500)
+    trade: StrictBool = True
 
     def open(self, app: DeskApp, look: Look | None = None) -> Run:
         universe = ",".join(self.symbols) if self.symbols else None
-        made = open_screen(app, universe, self.lenses, self.most, look=look)
+        made = open_screen(app, universe, self.lenses, self.most, look=look, trade=self.trade)
         assert made is not None, "only a scheduled slot can be taken already"
         return made
 
@@ -333,5 +339,6 @@ WORKFLOWS = (
         ),
         turns=screen_turns,
         request=ScreenRequest,
+        without_orders={"trade": False},
     ),
 )

@@ -86,6 +86,7 @@ def look(off: str) -> dict[str, Any]:
         "routes": [f"{verb} {one.path}" for router in ROUTERS for one in router.routes for verb in one.methods],
         "views": [view.path for _, view in features.views()],
         "pages": [name for name in assets._FILES if name.startswith("of/")],
+        "passes": [*features.passes()],
         "markets": [*MARKETS], "brokers": [*BROKERS], "holdings": [*HOLDINGS_SOURCES], "runtimes": [*RUNTIMES],
         "benchmarks": [*features.added({}, "benchmarks")], "messengers": [*MESSENGERS],
         "tables": [*store.every_table()], "keeps": [*store.rules()],

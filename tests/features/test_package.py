@@ -25,7 +25,7 @@ from chordesk.models.tables.runtime import Notice
 from tests.features.test_switched_off import desk, python
 from tests.parts import needs
 from tests.patience import PATIENCE
-from tests.stack import Processes, processes
+from tests.stack import Processes, processes, wait_for
 
 OFF = {"DESK_FEATURES_OFF": "toys"}
 PACKAGE = Path(__file__).parents[1] / "toy" / "package"
@@ -174,6 +174,10 @@ def test_a_person_refreshes_its_accounts_with_a_key_that_no_worker_has(toys: Pro
     assert (row["account"], row["source"], row["holdings"]) == ("toy_savings-4711", "toy_savings", 2)
 
 
+def test_its_pass_is_done_by_a_worker(toys: Processes) -> None:
+    wait_for((toys.settings.home / "toys-tidied").exists, "the sweep has requested the pass, and a worker did it")
+
+
 def test_a_role_has_its_turns_on_its_runtime(toys: Processes) -> None:
     found = printed(toys, "research", "IBM", "--json", DESK_ROLE_MODELS="toy=toyish:any")
     store = Store(toys.settings.database)
@@ -218,6 +222,7 @@ from chordesk.tasks.reading import run_parts
 from chordesk.tasks.services import plan
 from chordesk.tasks.web.app import ROUTERS
 from chordesk.tasks.web.page import assets
+from chordesk.tasks.worker.app import routes
 from chordesk.tools.risk.pre_trade import RULES
 from chordesk.tools.risk.codes import meanings
 
@@ -246,6 +251,7 @@ found = {
     "preflight": named("preflight"), "wraps": named("wraps"),
     "programs": [one.name for one in plan.make(load(), os.environ, Path(), plan.Choice()).programs],
     "messengers": [*MESSENGERS], "answers": named("answers"),
+    "passes": [name.removeprefix("desk.pass.") for name in routes() if "pass." in name],
     "routes": [route.path for router in ROUTERS for route in router.routes],
     "views": [view.path for _, view in features.views()], "lost views": [line for line, _ in features.lost_views()],
     "pages": [name for name in assets._FILES if name.startswith("of/")],
@@ -266,7 +272,7 @@ BROUGHT = {
     "options": {"the toys are stopped\n"}, "subcommands": {"toys\n"}, "event_kinds": {"toy.added"},
     "notice_kinds": {"toy_added"}, "denials": {"toy_shy"}, "rules": {"ZZT is shy"}, "bounds": {"small"},
     "checks": {"toys"},
-    "preflight": {"find_toys"}, "wraps": {"ToyWrap"}, "programs": {"toy"}, "routes": {"/toys"},
+    "preflight": {"find_toys"}, "wraps": {"ToyWrap"}, "programs": {"toy"}, "passes": {"toy_tidy"}, "routes": {"/toys"},
     "messengers": {"toy"}, "answers": {"toy_answer"},
     "views": {"/toys", "/toys/lost"}, "pages": {"of/toy/toys.js"}, "markets": {"toy"}, "brokers": {"toy"},
     "holdings": {"toy_savings"},
