@@ -46,6 +46,8 @@ def weakest(
 
     app = connected()
     desk = app.desk
+    if desk.settings.book == "off":
+        raise UsageError("DESK_BOOK=off: other accounts are not used", remedy="start `desk up` with DESK_BOOK=size")
     market = desk.account_market()
     context = dataclasses.replace(desk.tool_context(), market=market, clock=market.clock)
     stale = own_settings(desk.settings, HoldingsSettings).stale_sessions

@@ -13,14 +13,14 @@ from sqlalchemy import Engine, MetaData, select
 
 from chordesk.agents.role_models import PROVIDER_KEYS
 from chordesk.models.settings import Settings
-from chordesk.models.settings.schema import BROKER_KEYS
+from chordesk.models.settings.schema import BROKER_KEYS, HOLDINGS_KEYS
 
 # Digits and letters that nothing else has, and that no pattern of a key fits: what hides them has to know them.
 MARK = "Quetzal77"
 PROVIDERS = tuple(sorted({name for names in PROVIDER_KEYS.values() for name in names}))
 # The names of settings and variables with a secret each.
 SETTINGS = ("provider_key", "api_token", "sec_identity", "notify_channels", "flower_auth", "message_key")
-VARIABLES = (*BROKER_KEYS, *Settings.DATA_CREDENTIALS, *PROVIDERS)
+VARIABLES = (*BROKER_KEYS, *HOLDINGS_KEYS, *Settings.DATA_CREDENTIALS, *PROVIDERS)
 PASSWORDS = ("redis", "postgres", "trace", "flower")
 
 
@@ -30,6 +30,17 @@ def canary(name: str) -> str:
 
 
 CANARIES: Mapping[str, str] = {name: canary(name) for name in (*SETTINGS, *VARIABLES, *PASSWORDS)}
+
+# An account at another broker: what of it no model is told, and nothing but its own tables keeps.
+BOOK: Mapping[str, str] = {
+    "account": "Quetzal77savings", "number": "QZL4410977", "fund": "Quetzal77fund", "quantity": "7731904",
+    "value": "154638", "cost": "9917733", "value in thousands": "154,638", "cost in thousands": "9,917,733",
+}  # fmt: skip
+BOOK_FILE = (
+    "symbol,isin,name,quantity,price,value,cost,currency,account number,as_of\n"
+    f",LU1829221024,{BOOK['fund']},{BOOK['quantity']}.5,0.02,{BOOK['value']}.09,{BOOK['cost']},USD,{BOOK['number']},2010-01-05\n"
+    f"KO,,Coca-Cola,0.{BOOK['quantity']},54.5,42.14,{BOOK['cost']},USD,{BOOK['number']},2010-01-05\n"
+)
 
 
 def variables() -> dict[str, str]:
@@ -44,6 +55,8 @@ def variables() -> dict[str, str]:
 def spellings(value: str) -> Iterator[bytes]:
     """Yield a value as it is and as base64 has it, wherever in a longer text it begins."""
     yield value.encode()
+    if len(value) < 12:
+        return  # what is left of a few signs is in many texts
     for before in range(3):
         coded = base64.b64encode(b"\0" * before + value.encode())
         yield coded[4 if before else 0 : -4].rstrip(b"=")  # the first and last signs depend on what is around it
@@ -61,31 +74,32 @@ def seen(name: str, data: bytes, canaries: Mapping[str, str] = CANARIES) -> list
     return found
 
 
-def in_files(folder: Path, but: Iterable[Path] = ()) -> list[str]:
+def in_files(folder: Path, but: Iterable[Path] = (), canaries: Mapping[str, str] = CANARIES) -> list[str]:
     """Return which canaries are in the files of a folder."""
     left_out = {path.resolve() for path in but}
     found = []
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink() and path.resolve() not in left_out:
-            found += seen(str(path.relative_to(folder)), path.read_bytes())
+            found += seen(str(path.relative_to(folder)), path.read_bytes(), canaries)
     return found
 
 
-def in_database(engine: Engine) -> tuple[list[str], int]:
-    """Return which canaries are in the rows of all tables, packed ones too, and the number of rows."""
+def in_database(engine: Engine, canaries: Mapping[str, str] = CANARIES, but: str = "nothing") -> tuple[list[str], int]:
+    """Return which canaries are in the rows of all tables, packed ones too, and the number of rows. but: what the
+    names of tables begin with that are left out."""
     found, rows = [], 0
     metadata = MetaData()
     metadata.reflect(engine)
     with engine.connect() as connection:
-        for table in metadata.sorted_tables:
+        for table in (one for one in metadata.sorted_tables if not one.name.startswith(but)):
             for row in connection.execute(select(table)):
                 rows += 1
                 for column, value in row._mapping.items():
-                    found += seen(f"{table.name}.{column}", _bytes(value))
+                    found += seen(f"{table.name}.{column}", _bytes(value), canaries)
     return found, rows
 
 
-def in_redis(client: redis.Redis) -> tuple[list[str], int]:
+def in_redis(client: redis.Redis, canaries: Mapping[str, str] = CANARIES) -> tuple[list[str], int]:
     """Return which canaries are in the keys and values of a Redis, and the number of keys."""
     found, keys = [], 0
     for key in set(client.scan_iter(count=500)):  # beside a desk at work Redis may give a key twice
@@ -100,7 +114,7 @@ def in_redis(client: redis.Redis) -> tuple[list[str], int]:
             "stream": client.xrange,
             "none": lambda _key: None,  # it has expired meanwhile
         }
-        found += seen(f"redis {key.decode(errors='replace')}", key + repr(read[kind](key)).encode())
+        found += seen(f"redis {key.decode(errors='replace')}", key + repr(read[kind](key)).encode(), canaries)
     return found, keys
 
 

@@ -3,6 +3,7 @@ none of the values is in what it leaves behind or shows."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -35,13 +36,25 @@ from tests.constants import constants
 from tests.fakes.alpaca import Alpaca, serving
 from tests.fakes.otlp import Collector
 from tests.fakes.responses import Call, Reply, Seen, Status
+from tests.parts import HERE, needs
 from tests.patience import PATIENCE
 from tests.postgres import missing, shared
-from tests.security.canaries import CANARIES, SETTINGS, in_database, in_files, in_redis, seen, variables
+from tests.security.canaries import (
+    BOOK,
+    BOOK_FILE,
+    CANARIES,
+    SETTINGS,
+    in_database,
+    in_files,
+    in_redis,
+    seen,
+    variables,
+)
 from tests.security.provider import Provider
 from tests.stack import REPOSITORY, Processes, free_port, processes, wait_for
 from tests.tasks.engine.steps import opened
 from tests.tasks.engine.steps import report as new_report
+from tests.tasks.web.mcp.kit import over_stdio
 
 SYMBOLS = "AAPL,IBM,TGT,GOOG,XOM,GE,JPM,BAC,WMT,PG,JNJ,KO"
 ROLES = ("research", "ops", "trade")
@@ -155,6 +168,7 @@ def watched() -> Iterator[Watched]:
             "DESK_LOG_LEVEL": "DEBUG",
             **constants(SWEEP_SECONDS=1),
             "TRADER_LIVE": "1",
+            **({"DESK_BOOK": "weights"} if "holdings" in HERE else {}),  # tells models the most
         }
         desk = stack.enter_context(processes(**environ))
         desk.environ["DESK_TELEMETRY_FILE"] = str(desk.home / "telemetry.jsonl")
@@ -163,6 +177,8 @@ def watched() -> Iterator[Watched]:
         if (address := database_with_password()) is not None:
             desk.environ["DESK_DATABASE_URL"] = address
         stack.enter_context(redis_with_password(desk))
+        if "holdings" in HERE:
+            import_book(desk)
         ports = {role: free_port() for role in ROLES}
         for role in ROLES:
             desk.workers(role, environ={"DESK_METRICS_PORT": str(ports[role])})
@@ -173,6 +189,29 @@ def watched() -> Iterator[Watched]:
         work(found)
         show(found)
         yield found
+
+
+def import_book(desk: Processes) -> None:
+    """An account at another broker, from a file that is gone then."""
+    desk.database()
+    file = desk.home / "held.csv"
+    file.write_text(BOOK_FILE, encoding="utf-8")
+    done = zygote.run(("holdings", "import", str(file), "--account", BOOK["account"], "--yes"), desk.environ, desk.home)
+    assert done.returncode == 0, done.stderr
+    file.unlink()
+
+
+async def ask_mcp(desk: Watched, order: str) -> bytes:
+    """What a program's model is answered: every tool that needs no more than symbols, and the dry run of an order."""
+    answers = []
+    async with over_stdio(desk.desk.home, "--run", order, **desk.desk.environ) as session:
+        for tool in (await session.list_tools()).tools:
+            wanted = set(tool.inputSchema.get("required", []))
+            if wanted <= {"symbols", "symbol"}:
+                given = {name: ["KO", "IBM"] if name == "symbols" else "KO" for name in wanted}
+                answers.append((await session.call_tool(tool.name, given)).model_dump_json())
+    assert len(answers) > 5
+    return "\n".join(answers).encode()
 
 
 def work(desk: Watched) -> None:
@@ -272,6 +311,7 @@ def show(desk: Watched) -> None:
     with serving(Alpaca()) as alpaca:
         done = desk.command("reconcile", DESK_BROKER="alpaca-paper", **constants(ALPACA=alpaca.url))
         assert done.returncode != 0, "the broker refuses keys that are not its own"
+    desk.shown["mcp"] = asyncio.run(ask_mcp(desk, run))
     for path in paths(desk, {"run": run, "order": order, "thread": thread}):
         assert desk.get(path) < 500, desk.shown[f"GET {path}"]
     for role, port in desk.ports.items():
@@ -361,6 +401,31 @@ def test_none_is_an_argument_of_a_process(watched: Watched) -> None:
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             assert seen(process.name(), " ".join(process.cmdline()).encode()) == []
+
+
+@needs("holdings")
+def test_nothing_of_an_outside_account_is_anywhere_but_in_its_tables(watched: Watched) -> None:
+    """Prompts, answers to models, events, logs, notices, reports, what an API shows without asking for amounts. A model
+    may be told weights here, which are no amounts."""
+    asked = b"\n".join(json.dumps(one.body).encode() for one in watched.model.calls())
+    assert b"heldElsewhere" in asked, "the trader was told of it"
+    database = [watched.desk.home / f"desk.db{end}" for end in ("", "-wal", "-shm")]
+    found = seen("prompts", asked, BOOK) + in_files(watched.desk.home, database, BOOK)
+    for name, data in watched.shown.items():
+        found += seen(name, data, BOOK)
+    for body in watched.spans.sent:
+        found += seen("span", body, BOOK)
+    engine = create_engine(watched.desk.settings.database)
+    try:
+        kept, _ = in_database(engine, BOOK)
+        found += in_database(engine, BOOK, "holdings_")[0]
+    finally:
+        engine.dispose()
+    assert {one.split(":")[0] for one in kept} >= {"holdings_account.name", "holdings_position.quantity"}
+    assert "number" not in {one.split(": ")[1].split(" ")[0] for one in kept}, "of the number a digest alone is kept"
+    with redis.Redis.from_url(watched.desk.environ["DESK_REDIS_URL"]) as client:
+        found += in_redis(client, BOOK)[0]
+    assert found == []
 
 
 def test_an_app_server_has_no_key(watched: Watched) -> None:
