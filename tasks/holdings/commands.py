@@ -277,7 +277,9 @@ def show(as_json: Json = False) -> None:
 @commands.command("what-if")
 def what_if(
     symbol: Annotated[str, typer.Argument(help="The symbol of the order.")],
-    amount: Annotated[float, typer.Argument(metavar="MONEY", help="US dollars to buy; with --sell, to sell.")],
+    amount: Annotated[
+        float, typer.Argument(metavar="MONEY", help="Money in the account's currency to buy; with --sell, to sell.")
+    ],
     sell: Annotated[bool, typer.Option("--sell", help="Sell in place of buying.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -288,7 +290,7 @@ def what_if(
     from chordesk.tools.holdings.whole_book import room_for
 
     if not 0 < amount < 1e12:
-        raise UsageError(f"{amount:g} is no amount of money", remedy="give US dollars above 0")
+        raise UsageError(f"{amount:g} is no amount of money", remedy="give a number above 0")
     name, moved = spelled(symbol), -amount if sell else amount
     with _looking() as (context, stale):
         before, after = portfolio_view(context, stale), portfolio_view(context, stale, (name, moved))

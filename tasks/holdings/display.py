@@ -145,7 +145,7 @@ def view_lines(view: PortfolioView) -> RenderableType:
     """Return all accounts as one portfolio, for a terminal."""
     least = "at least " if view.at_least else ""
     parts: list[RenderableType] = [
-        Text(f"{least}{_money(view.value)} US dollars as of {view.as_of:%Y-%m-%d %H:%M %Z}", style="bold"),
+        Text(f"{least}{_money(view.value)} {view.currency} as of {view.as_of:%Y-%m-%d %H:%M %Z}", style="bold"),
         _accounts(view.accounts),
         _holdings(view.holdings[:SHOWN_HOLDINGS]),
     ]

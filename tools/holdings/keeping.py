@@ -18,6 +18,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.holdings.statements import Holding, Kind, Read, Statement
 from chordesk.models.holdings.tables import HoldingsAccount, HoldingsPosition, HoldingsSnapshot, HoldingsTicker
 from chordesk.models.market import parse_contract
+from chordesk.models.money import COINS, DOLLAR
 from chordesk.models.settings.schema import BROKERS
 from chordesk.models.tables.orders import Account, Position
 from chordesk.models.text import one_line
@@ -309,6 +310,8 @@ def _account(
 
 def _symbol(row: Holding, known: Mapping[str, str]) -> str | None:
     named = next((known[one] for one in (row.isin, row.symbol, row.name) if one and one in known), None)
+    if named is None and row.kind == "crypto" and row.symbol is None and row.key in COINS:
+        return f"{row.key}-{DOLLAR}"  # a coin is one thing wherever it lies
     return named or row.symbol
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from chordesk.models.answers import Frozen
 from chordesk.models.exchanges import HOME, currency_of
+from chordesk.models.money import DOLLAR
 from chordesk.tools.decimals import rounded
 from chordesk.tools.holdings.keeping import OutsideAccount, accounts
 from chordesk.tools.holdings.valuing import Priced, Worth, priced, symbols_of, worths
@@ -81,7 +82,7 @@ class BadDay(Frozen):
 
 
 class PortfolioView(Frozen):
-    """All accounts together, in US dollars at the market's now. at_least: holdings without a value are not in it.
+    """All accounts together, in `currency` at the market's now. at_least: holdings without a value are not in it.
 
     largest, five: weights of the largest holding and of the five largest, cash aside; alike: 1 / sum of squared
     weights, how many equal holdings are as concentrated. bets: how many independent ones are as risky, by heat.
@@ -90,6 +91,7 @@ class PortfolioView(Frozen):
     """
 
     as_of: dt.datetime
+    currency: str
     value: float | None
     at_least: bool
     accounts: list[AccountRow]
@@ -131,9 +133,10 @@ def portfolio_view(context: ToolContext, stale_sessions: int, extra: tuple[str, 
         found = accounts(session, today)
         later = len(accounts(session)) - len(found)
     own = portfolio_get(context, Arguments())["portfolio"]
+    money = own.get("currency", DOLLAR)
     names = [underlying_of(row["symbol"]) for row in own["positions"]]
     known = priced(context, [*symbols_of(found), *names, *([extra[0]] if extra else [])])
-    rows = [*_own(context.account, own, extra), *map(_outside, worths(context, found, known))]
+    rows = [*_own(context.account, own, extra, money), *map(_outside, worths(context, found, known))]
     total = sum(one.value for one in rows if one.value is not None)
     missing = [f"{one.name}: {one.missing}" for one in rows if one.value is None]
     missing += [f"{later} accounts are of a later day than {today}"] if later else []
@@ -143,6 +146,7 @@ def portfolio_view(context: ToolContext, stale_sessions: int, extra: tuple[str, 
     missing += risk.pop("missing")
     return PortfolioView(
         as_of=context.clock.now(),
+        currency=money,
         value=rounded(whole, 2),
         at_least=any(one.value is None for one in rows),
         accounts=_accounts(context.account, found, rows, whole, today, stale_sessions),
@@ -155,9 +159,9 @@ def portfolio_view(context: ToolContext, stale_sessions: int, extra: tuple[str, 
     )
 
 
-def _own(account: str, own: Mapping[str, Any], extra: tuple[str, float] | None) -> Iterable[_Held]:
+def _own(account: str, own: Mapping[str, Any], extra: tuple[str, float] | None, money: str) -> Iterable[_Held]:
     spent = extra[1] if extra else 0.0
-    yield _Held(account, "Cash", None, "cash", "USD", own["cash"] - spent)
+    yield _Held(account, "Cash", None, "cash", money, own["cash"] - spent)
     for row in own["positions"]:
         symbol = underlying_of(row["symbol"])
         kind = "share" if symbol == row["symbol"] else "option"
@@ -173,7 +177,7 @@ def _currency(symbol: str) -> str:
     try:
         return currency_of(symbol)
     except Exception:  # a symbol of a place that has no row
-        return "USD"
+        return DOLLAR
 
 
 def _outside(worth: Worth) -> _Held:

@@ -1,4 +1,4 @@
-"""What outside accounts are worth in US dollars at a market's now, and why a holding has no value."""
+"""What outside accounts are worth in the desk's currency at a market's now, and why a holding has no value."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from chordesk.models.errors import DeskError
+from chordesk.models.errors import DeskError, MarketError
 from chordesk.models.exchanges import currency_of
 from chordesk.models.holdings.statements import Holding
 from chordesk.models.market import multiplier_of, parse_contract
+from chordesk.models.money import DOLLAR, Money
+from chordesk.tools.decimals import exact
 from chordesk.tools.holdings.keeping import Outside, OutsideAccount
+from chordesk.tools.market.fx import rate_into
 from chordesk.tools.market.prices import splits_since
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.model_tools.signals import technical_rows
@@ -35,14 +38,16 @@ class Priced:
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """A holding with its value in US dollars, negative when short; None where it is not known, and then why. by: market
-    or file. doubt: what speaks against the value."""
+    """A holding with its value in account currency, negative when short; None where it is not known, and then why. by:
+    market or file. doubt: what speaks against the value. rate: account currency for one of the row's, 1 where that is
+    not known."""
 
     outside: Outside
     value: float | None
     by: str = ""
     why: str = ""
     doubt: str = ""
+    rate: float = 1.0
 
     @property
     def symbol(self) -> str | None:
@@ -66,42 +71,77 @@ def symbols_of(accounts: Iterable[OutsideAccount]) -> list[str]:
     return list(dict.fromkeys(underlying_of(symbol) for symbol in held))
 
 
+class Rates:
+    """What one unit of a currency is worth in the account's: as the market knows it now, and as files or people said.
+
+    A file states US dollars, so that for an account in another currency its rate is crossed over the dollar."""
+
+    def __init__(self, context: ToolContext, accounts: Sequence[OutsideAccount]) -> None:
+        self._market = context.market
+        self._money = Money(context.settings.currency, dt.timedelta(days=context.settings.max_fx_age))
+        self._dollars: dict[str, Decimal] = {DOLLAR: Decimal(1)}  # of the newest account that states it
+        for one in sorted(accounts, key=lambda each: each.as_of):
+            self._dollars.update({each.row.currency: each.row.rate for each in one.positions if each.row.rate})
+        self._known: dict[str, Decimal | None] = {self._money.base: Decimal(1)}
+
+    def now(self, currency: str) -> Decimal | None:
+        """Return the market's rate, else what was stated; None where nobody knows one."""
+        found = self._of_market(currency)
+        return found if found is not None else self.stated(self._dollars.get(currency))
+
+    def then(self, row: Holding) -> Decimal | None:
+        """Return the rate of a row's values: its own, else that of now."""
+        if row.currency == self._money.base:
+            return Decimal(1)
+        own = self.stated(row.rate) if row.rate is not None else None
+        return own if own is not None else self.now(row.currency)
+
+    def stated(self, dollars: Decimal | None) -> Decimal | None:
+        if dollars is None:
+            return None
+        of_dollar = self._of_market(DOLLAR)
+        if of_dollar is None and (own := self._dollars.get(self._money.base)):
+            of_dollar = 1 / own
+        return None if of_dollar is None else dollars * of_dollar
+
+    def _of_market(self, currency: str) -> Decimal | None:
+        if currency not in self._known:
+            try:
+                self._known[currency] = exact(rate_into(self._market, currency, self._money).rate)
+            except MarketError:
+                self._known[currency] = None
+        return self._known[currency]
+
+
 def worths(context: ToolContext, accounts: Sequence[OutsideAccount], known: Priced) -> list[Worth]:
-    rates = _rates(accounts)
+    rates = Rates(context, accounts)
     return [_worth(context, each, known, rates) for one in accounts for each in one.positions]
 
 
-def _rates(accounts: Iterable[OutsideAccount]) -> dict[str, Decimal]:
-    """Return US dollars for one of each currency: of the newest account that states it."""
-    found: dict[str, Decimal] = {"USD": Decimal(1)}
-    for one in sorted(accounts, key=lambda each: each.as_of):
-        found.update({each.row.currency: each.row.rate for each in one.positions if each.row.rate is not None})
-    return found
-
-
-def _worth(context: ToolContext, outside: Outside, known: Priced, rates: Mapping[str, Decimal]) -> Worth:
+def _worth(context: ToolContext, outside: Outside, known: Priced, rates: Rates) -> Worth:
     row, symbol = outside.row, outside.symbol
-    rate = row.rate or rates.get(row.currency)
+    rate = rates.then(row)
     stated = _stated(row, symbol, rate)
+    unit = 1.0 if rate is None else float(rate)
     if row.kind != "cash" and symbol is not None and parse_contract(symbol) is None:
         close, money = known.closes.get(symbol), _currency(symbol)
         # Where the file states no value, its currency says nothing of the listing that a person named.
         is_valued = row.value is not None or row.price is not None
-        own = rate if money == row.currency else None if is_valued else rates.get(money or "")
+        own = rates.now(money) if money is not None and (money == row.currency or not is_valued) else None
         if close is not None and own is not None:
             shares = float(row.quantity) * _splits(context, symbol, outside.as_of)
             value = shares * close * float(own)
-            return Worth(outside, value, "market", doubt=_doubt(value, stated))
+            return Worth(outside, value, "market", doubt=_doubt(value, stated), rate=unit)
     if stated is not None:
-        return Worth(outside, float(stated), "file")
+        return Worth(outside, float(stated), "file", rate=unit)
     if rate is None:
         return Worth(outside, None, why=f"no rate of {row.currency}: import it with --rate {row.currency}=...")
     why = f"the market has no price of {symbol}" if symbol else "it has no ticker (desk holdings map)"
-    return Worth(outside, None, why=f"{why}, and the file states none")
+    return Worth(outside, None, why=f"{why}, and the file states none", rate=unit)
 
 
 def _stated(row: Holding, symbol: str | None, rate: Decimal | None) -> Decimal | None:
-    """Return what a file says that a row is worth, in US dollars."""
+    """Return what a file says that a row is worth, in account currency."""
     if rate is None:
         return None
     if row.kind == "cash":

@@ -114,8 +114,8 @@ def part_of(worth: Worth, known: Priced) -> Part:
         return Part(symbol, row.kind, value, False, value or 0.0, value, 1 if rises else -1)
     unit, close = known.units.get(symbol), known.closes.get(symbol)
     shares = float(-row.quantity) * 100
-    heat = None if unit is None or close is None else shares * close * unit
-    exposure = float(-row.quantity) * float(unit_exposure(contract.symbol, "sell", Decimal(0)))
+    heat = None if unit is None or close is None else shares * close * unit * worth.rate
+    exposure = float(-row.quantity) * float(unit_exposure(contract.symbol, "sell", Decimal(0))) * worth.rate
     return Part(symbol, row.kind, value, True, exposure, heat, 1 if rises else -1)
 
 

@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.database.store import Store
-from chordesk.models.errors import UsageError
+from chordesk.models.errors import MarketError, UsageError
 from chordesk.models.holdings.statements import Holding, Read, Statement
+from chordesk.models.money import FxRate
 from chordesk.models.tables.orders import Account, Position
 from chordesk.models.thesis import Pooled
 from chordesk.tools.holdings.keeping import accounts, earlier, forget, give_ticker, keep, plans
+from chordesk.tools.holdings.portfolio_view import portfolio_view
 from chordesk.tools.holdings.reading import read_file
 from chordesk.tools.holdings.valuing import priced, symbols_of, worths
-from chordesk.tools.holdings.whole_book import RULE
+from chordesk.tools.holdings.whole_book import RULE, part_of
 from chordesk.tools.portfolio.holdings import standing_of
 from chordesk.tools.portfolio.size_bounds import sizing
 from tests.tools.conftest import MakeContext
@@ -175,3 +177,40 @@ def test_a_standing_has_the_whole_book_s_bound_and_names_nothing_of_it(hold: Hol
     later = a_read(statement(("C", 1), as_of=TODAY + dt.timedelta(days=1)), digest="2")
     imported(store, later, "my savings")
     assert sizing("A", Pooled(probability=0.6), standing_of(context, ["A"])).most == free, "it is of tomorrow"
+
+
+class Converts(Named):
+    """Knows what a dollar is worth in euros, and nothing else."""
+
+    def rate(self, pair: str, at: dt.datetime | None = None) -> FxRate:
+        if pair != "USDEUR":
+            raise MarketError(f"no rate of {pair}")
+        return FxRate("USD", "EUR", 0.8, self.clock.now(), "here")
+
+
+def test_the_whole_is_valued_in_the_currency_of_the_desk(store: Store, make_context: MakeContext) -> None:
+    """By hand: 1,000 dollars are 800 euros, and a file's 1.25 dollars for a pound 1 euro; of dinars nobody knows."""
+    rows = [
+        Holding(1, "Cash", "cash", Decimal(1000), "USD", value=Decimal(1000), rate=Decimal(1)),
+        Holding(2, "Cash", "cash", Decimal(500), "EUR", value=Decimal(500)),
+        Holding(3, "Bond", "other", Decimal(1), "GBP", value=Decimal(300), rate=Decimal("1.25")),
+        Holding(4, "Note", "other", Decimal(1), "KWD", value=Decimal(300)),
+        Holding(5, "A", "share", Decimal(10), "USD", "A", price=Decimal(100), rate=Decimal(1)),
+        Holding(6, "P", "option", Decimal(-2), "USD", "A101218P00090000", price=Decimal(3), rate=Decimal(1)),
+    ]
+    imported(store, a_read(Statement("", tuple(rows), TODAY)))
+    with store.read() as session:
+        found = accounts(session)
+    market = Converts(waves().histories)
+    context = make_context(market, store, currency="EUR")
+    known = priced(context, symbols_of(found))
+    by_line = {one.outside.row.name: one for one in worths(context, found, known)}
+    close = float(market.histories["A"].close[-1])
+    values = {name: one.value for name, one in by_line.items() if name != "Cash"}
+    assert values == {"Bond": 300.0, "Note": None, "A": pytest.approx(8 * close), "P": pytest.approx(-480.0)}
+    assert "no rate of KWD" in by_line["Note"].why
+    put = part_of(by_line["P"], known)
+    assert put.exposure == pytest.approx(2 * 90 * 100 * 0.8)
+    assert sum(one.value or 0 for one in worths(context, found, known) if one.outside.row.kind == "cash") == 1300
+    view = portfolio_view(replace(context, account="paper"), 7)
+    assert view.currency == "EUR"
