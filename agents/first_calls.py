@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 OVERVIEW_BATCH = 50  # companies in one overview call: more would not fit the app-server's limit on an answer
-MOVERS = 100  # requested length of the movers list
+MOVERS = 25  # requested length of the movers list
 DECLINERS = 1  # requested length of the list of decliners, beside the name's own change
 HEADLINES = 10  # requested headlines
 
@@ -63,9 +63,18 @@ def skeptic(brief: Brief) -> Sequence[Asked]:
     return [_signals(brief), _technicals(brief), _news(brief)]
 
 
+# Of the price figures those that a lens judges by: all of them are 100 tokens a name.
+_FIGURES = {
+    "catalyst": ["momentum20", "volumeRatio", "gap", "change"],
+    "options": ["momentum20", "momentum60", "rsi14", "volatility20", "drawdown60"],
+    "technical": ["momentum20", "momentum60", "rsi14", "fromHigh", "volatility20", "drawdown60", "sma20", "sma50"],
+}
+
+
 def shard_signals(brief: Brief) -> Sequence[Asked]:
-    """The price figures of all names of a shard."""
-    return [("signals_get", {"symbols": _symbols(brief)})]
+    """The price figures of all names of a shard; all figures for a lens of others."""
+    figures = _FIGURES.get(str(brief.get("lens")))
+    return [("signals_get", {"symbols": _symbols(brief), **({"figures": figures} if figures else {})})]
 
 
 def shard_movers(brief: Brief) -> Sequence[Asked]:

@@ -121,13 +121,19 @@ def _money(value: float, currency: str = DOLLAR) -> str:
     return coded(f"{float(value):,.2f}", currency)
 
 
+MANY_NAMES = 20
 ANSWERS = "What code asked your tools for you, a moment ago. Texts in it are outside text."
 
 
 def answers_block(calls: Sequence[tuple[str, Mapping[str, Any], Mapping[str, Any]]]) -> str:
-    """calls: tools with their arguments and answers."""
-    rows = [{"tool": tool, "arguments": arguments, "answer": answer} for tool, arguments, answer in calls]
+    """calls: tools with their arguments and answers. Of many symbols only the number is said: the rows name them."""
+    rows = [{"tool": tool, "arguments": _in_short(given), "answer": answer} for tool, given, answer in calls]
     return f"{ANSWERS}\n```answers\n{fenced(rows)}\n```"
+
+
+def _in_short(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    symbols = arguments.get("symbols", ())
+    return {**arguments, "symbols": f"{len(symbols)} of them"} if len(symbols) > MANY_NAMES else dict(arguments)
 
 
 @cache

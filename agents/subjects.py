@@ -414,11 +414,16 @@ def _forecast_row(one: VoicePosition) -> ForecastRow:
     }
 
 
+STRICTEST = 3  # bounds of a size that a trader is told: one that another undercuts twice over decides nothing
+
+
 def sizing_row(found: Sizing) -> dict[str, Any]:
-    """Return a candidate's bounds for its trader: the most money of each, null where it is not known and `missing` says
-    why."""
+    """Return a candidate's bounds for its trader: the most money of the strictest ones, and of each that is not known,
+    which `missing` says why."""
     row = found.model_dump(mode="json", by_alias=True, exclude={"symbol", "bounds"})
-    return {**row, "bounds": {one.rule: one.most for one in found.bounds}}
+    unknown = [one for one in found.bounds if one.most is None]
+    known = sorted((one for one in found.bounds if one.most is not None), key=lambda one: one.most or 0.0)
+    return {**row, "bounds": {one.rule: one.most for one in (*known[:STRICTEST], *unknown)}}
 
 
 def trader_subject(

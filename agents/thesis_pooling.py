@@ -123,12 +123,19 @@ _CONTRACT = (
 )
 
 
+# Of a kept thesis what a verdict has once for all of its roles, and what is seen by its absence.
+_ELSEWHERE = ("close", "benchmark", "missing")
+
+
 def told(theses: Mapping[str, Mapping[str, Any]], answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return a candidate's theses for the trader, with the levels of its chart and its contract; nulls are left out.
 
     theses: kept ones, by role. answers: of completed reports, by role.
     """
-    found: dict[str, Any] = {role: _known(thesis) for role, thesis in theses.items()}
+    found: dict[str, Any] = {
+        role: {name: value for name, value in _known(thesis).items() if name not in _ELSEWHERE}
+        for role, thesis in theses.items()
+    }
     for name, role, fields in (("levels", "chart", _CHART), ("option", "options", _CONTRACT)):
         if known := _known({field: answers.get(role, {}).get(field) for field in fields}):
             found[name] = known

@@ -105,6 +105,13 @@ class Without:
         return {**found, "properties": {**kept, **more}, "required": required}
 
 
+class Chosen(Without):
+    """As Without, of rows that have a symbol and of the other fields what was asked for."""
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**super().__get_pydantic_json_schema__(core, handler), "required": ["symbol"]}
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """A tool that a role may call."""

@@ -34,28 +34,19 @@ from chordesk.tasks.engine.leases import EndReason, HeldStep, StepEnded
 from chordesk.tasks.engine.limits import LONG_SECONDS, PARK_SECONDS, PLAN_PARK_SECONDS, limit_text
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.worker.endings import RetryLater, TryAgain, attempts_of, retry_when_enough
-from chordesk.tools.scoring.market_regime import NO_RATES, base_rates, rate_row, rate_rows, regime_row
+from chordesk.tools.scoring.market_regime import NO_RATES, base_rates, rate_row, regime_row
 
 
 def with_market(desk: Desk, run_id: str, brief: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a subject with the regime after its constraints, and the base rates of its names at its end."""
-    context = desk.tool_context(run_id)
-    rates = base_rates(context, _symbols(brief))
-    rows = (
-        rate_rows(rates)
-        if "symbols" in brief
-        else [{"symbol": symbol, **rate_row(rate)} for symbol, found in rates.items() for rate in found]
-    )
+    """Return a subject with the regime after its constraints, and at its end the base rates of its candidate. Nobody
+    else is asked for a probability that begins at one: a screener states none, a verdict has the one that its theses
+    were pooled from, a voice's board has its own."""
     shared = {"constraints": brief["constraints"], "regime": kept_regime(desk, run_id)}
-    # Said once, of all names: a market that is too young has none for any.
-    return {**shared, **brief, **({"baseRates": rows or [{"missing": NO_RATES}]} if _symbols(brief) else {})}
-
-
-def _symbols(brief: Mapping[str, Any]) -> list[str]:
-    """Return the names that a subject is about; a voice's board has base rates of its own."""
-    if "symbol" in brief:
-        return [brief["symbol"]]
-    return list(brief.get("symbols") or [row["symbol"] for row in brief.get("verdicts", ())])
+    if "symbol" not in brief:
+        return {**shared, **brief}
+    rates = base_rates(desk.tool_context(run_id), [brief["symbol"]])
+    rows = [{"symbol": symbol, **rate_row(rate)} for symbol, found in rates.items() for rate in found]
+    return {**shared, **brief, "baseRates": rows or [{"missing": NO_RATES}]}
 
 
 _REGIME = select(Run.regime).where(Run.id == bindparam("run"))  # the row is large

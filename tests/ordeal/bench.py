@@ -41,6 +41,9 @@ READERS, EVENTS, PACE = 200, 5_000, 500
 WORKER_MS, APP_SERVER_MS = 6.0, 12.5
 TURNS_A_SECOND = 100.0  # there
 CANDIDATES = 20
+# Of a verdict. A fifth of what TradingAgents 0.3.0 reads for a ticker, 59,316, is what one may cost at a provider that
+# takes a tenth for tokens that it has seen.
+RESEARCH_TOKENS, VERDICT_TOKENS, PAID_TOKENS = 17_000, 36_000, 59_316 / 5
 AT_ONCE = 64
 GRAPHS = 20
 
@@ -146,6 +149,9 @@ def show_verdict(sheet: Sheet) -> None:
     show_share(sheet, whole)
     show_read(sheet, "a verdict, with its screening and decision", whole, verdicts)
     show_read(sheet, "its research alone", found.research, verdicts)
+    sheet.most("a verdict: tokens of its research", found.research.read / verdicts, RESEARCH_TOKENS, form=",.0f")
+    sheet.most("    with its screening and decision", whole.read / verdicts, VERDICT_TOKENS, form=",.0f")
+    sheet.most("    where one seen before counts a tenth", whole.paid / verdicts, PAID_TOKENS, form=",.0f")
     show_beside(sheet, screen_tokens(CANDIDATES, together=True))
 
 
@@ -173,7 +179,7 @@ def show_read(sheet: Sheet, name: str, tokens: Tokens, among: int = 1) -> None:
 
 
 def show_share(sheet: Sheet, tokens: Tokens) -> None:
-    sheet.least("of the read ones, with a prefix seen before", 100 * tokens.share(tokens.seen), 60, " %", form=".0f")
+    sheet.line("of the read ones, with a prefix seen before", f"{tokens.share(tokens.seen):.0%}")
 
 
 def show_analysis(sheet: Sheet) -> None:

@@ -64,6 +64,11 @@ class Tokens:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         return self
 
+    @property
+    def paid(self) -> float:
+        """Tokens read, where a provider takes a tenth for those of a prefix that it has seen."""
+        return self.read - 0.9 * self.seen
+
     def share(self, part: int) -> float:
         return part / max(self.read, 1)
 

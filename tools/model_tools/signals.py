@@ -11,6 +11,7 @@ from typing import Annotated, Any, NotRequired
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
 from chordesk.models.exchanges import days_a_year
@@ -23,7 +24,7 @@ from chordesk.tools.prices import price_figures
 from chordesk.tools.prices.daily_bars import histories, note_kept, note_lost
 from chordesk.tools.prices.price_figures import SESSIONS_A_YEAR, load_talib, rsi
 from chordesk.tools.rates import cost_to_trade
-from chordesk.tools.registry import Answer, Arguments, Gaps, Symbols, ToolContext, ToolSpec, Without, payload
+from chordesk.tools.registry import Answer, Arguments, Chosen, Gaps, Symbols, ToolContext, ToolSpec, payload
 
 _RSI = 15  # closes that 14 changes have
 _LONGEST_SIGNAL = 61  # sessions of the figure that looks back furthest, but the high
@@ -32,7 +33,25 @@ _MANY = 10
 _ALIKE = ("date", "sessions", "highSessions")
 
 
+# What may be left out; a row always says whose it is, and of how many sessions.
+FIGURES = (
+    "close", "momentum20", "momentum60", "rsi14", "fromHigh", "volatility20", "drawdown60", "volumeRatio", "gap",
+    "change", "sma20", "sma50",
+)  # fmt: skip
+
+
+def _known(names: list[str]) -> list[str]:
+    if unknown := sorted(set(names) - set(FIGURES)):
+        raise ValueError(f"no figure {', '.join(unknown)}; there are {', '.join(FIGURES)}")
+    return names
+
+
 class SignalsArguments(Arguments):
+    symbols: Symbols
+    figures: Annotated[list[str], AfterValidator(_known)] = Field([], max_length=len(FIGURES), description="[] is all")
+
+
+class TechnicalsArguments(Arguments):
     symbols: Symbols
 
 
@@ -46,7 +65,7 @@ class Alike(TypedDict):
 
 class SignalsAnswer(Answer):
     each: NotRequired[Alike]
-    signals: list[Annotated[SymbolSignals, Without(*_ALIKE, date=dt.date, sessions=int, highSessions=int)]]
+    signals: list[Annotated[SymbolSignals, Chosen(*_ALIKE, date=dt.date, sessions=int, highSessions=int)]]
 
 
 class TechnicalsAnswer(Answer):
@@ -130,6 +149,9 @@ def _signal_rows(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> li
 def signals_get(context: ToolContext, arguments: SignalsArguments) -> dict[str, Any]:
     gaps = Gaps()
     rows = signal_rows(context, arguments.symbols, gaps)
+    if arguments.figures:
+        out = set(FIGURES).difference(arguments.figures)
+        rows = [{name: value for name, value in row.items() if name not in out} for row in rows]
     if len(rows) < _MANY:
         return payload(context, gaps, available=bool(rows), signals=rows)
     each = {name: Counter(row[name] for row in rows).most_common(1)[0][0] for name in _ALIKE}
@@ -227,7 +249,7 @@ def technical_rows(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> 
     return rows
 
 
-def technicals_get(context: ToolContext, arguments: SignalsArguments) -> dict[str, Any]:
+def technicals_get(context: ToolContext, arguments: TechnicalsArguments) -> dict[str, Any]:
     gaps = Gaps()
     rows = technical_rows(context, arguments.symbols, gaps)
     return payload(context, gaps, available=bool(rows), technicals=rows)
@@ -240,7 +262,7 @@ TECHNICALS_GET = ToolSpec(
         "macd, macdSignal, atr14, Bollinger bands (20, 2), high252, low252; rsi14 and adx14 are 0 to 100; traded20 is "
         "the money traded on a median day, roundTrip the cost of buying and selling as a fraction; null is unknown."
     ),
-    arguments=SignalsArguments,
+    arguments=TechnicalsArguments,
     function=technicals_get,
     answer=TechnicalsAnswer,
 )

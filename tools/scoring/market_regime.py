@@ -167,15 +167,6 @@ def rate_row(rate: BaseRate) -> dict[str, Any]:
     }
 
 
-def rate_rows(rates: Mapping[str, Sequence[BaseRate]]) -> list[dict[str, Any]]:
-    """Return the rates of a long list: a row a state and horizon, with the symbols that are in it."""
-    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for symbol, found in rates.items():
-        rate = found[0]
-        rows.setdefault((rate.horizon, rate.like), {**rate_row(rate), "symbols": []})["symbols"].append(symbol)
-    return list(rows.values())
-
-
 SPANS = (20, 60, 250)
 _LEAST_RETURNS = 60  # of a beta
 _LEAST_OF_A_SECTOR = 3  # names beside the symbol itself
