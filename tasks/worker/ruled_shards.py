@@ -20,7 +20,7 @@ from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tools.lenses.figures import read_panel
 from chordesk.tools.lenses.files import Lens
-from chordesk.tools.lenses.rules import Passed, Ruled, members, ruled_today
+from chordesk.tools.lenses.rules import Passed, Ruled, members, ruled_today, sectors_for
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.registry import ToolContext
 
@@ -31,7 +31,7 @@ def ruled_step(desk: Desk, step: ClaimedStep, lens: Lens) -> Ending:
     context, symbols = desk.tool_context(step.run_id), step.payload["symbols"]
     if lens.by == "model":
         panel = read_panel(context, symbols, () if lens.within is None else lens.within.figures)
-        kept = members(lens, panel, context.market).symbols
+        kept = members(lens, panel, sectors_for(lens, context.market, symbols)).symbols
         note = f"{lens.title}: {len(kept)} of {len(symbols)} names are in its universe"
         return _handed_on(desk, step, [(symbol, None) for symbol in kept], [note])
     found = ruled_today(lens, context, symbols)

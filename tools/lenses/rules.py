@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,11 +57,11 @@ class Ruled:
         return [f"{lens.title}: {'; '.join(found)}"] if found else []
 
 
-def members(lens: Lens, panel: Panel, market: MarketData) -> Panel:
-    """Return the names that the lens looks at. Of which its universe is unknown are not among them."""
+def members(lens: Lens, panel: Panel, own: Mapping[str, str | None]) -> Panel:
+    """Return the names that the lens looks at, without those of which that is unknown. own: the sectors of the names,
+    where the lens is of sectors."""
     if lens.sectors:
         wanted = {one.lower() for one in lens.sectors}
-        own = sectors(market, panel.symbols)
         return panel.only([(own.get(symbol) or "").lower() in wanted for symbol in panel.symbols])
     if (within := lens.within) is not None:
         return panel.only(within.truth(panel.columns, len(panel)).true.tolist())
@@ -83,8 +83,13 @@ def sectors(market: MarketData, symbols: Sequence[str]) -> dict[str, str | None]
     return found
 
 
-def ruled(lens: Lens, panel: Panel) -> Ruled:
-    """Return what the rule says of the names of a panel, which `rank` compares with each other."""
+def sectors_for(lens: Lens, market: MarketData, symbols: Sequence[str]) -> dict[str, str | None]:
+    return sectors(market, symbols) if lens.sectors else {}
+
+
+def ruled(lens: Lens, panel: Panel, most: int | None = None) -> Ruled:
+    """Return what the rule says of the names of a panel, which `rank` compares with each other. most: names of those
+    that pass, by default all."""
     assert lens.rule is not None, f"{lens.name} has no rule"
     size, columns = len(panel), panel.columns
     holds = lens.rule.truth(columns, size)
@@ -95,7 +100,7 @@ def ruled(lens: Lens, panel: Panel) -> Ruled:
     if lens.strong is not None:
         strong = lens.strong.truth({**columns, SCORE: scores}, size).true
     order = sorted(np.flatnonzero(passing).tolist(), key=lambda at: (-scores[at], panel.symbols[at]))
-    found = tuple(_passed(lens, panel, at, scores, bool(strong[at])) for at in order)
+    found = tuple(_passed(lens, panel, at, scores, bool(strong[at])) for at in order[:most])
     lacking = {name: int(np.isnan(columns[name]).sum()) for name in lens.used if name in columns}
     return Ruled(size, found, int(undecided.sum()), lacking)
 
@@ -113,4 +118,5 @@ def _passed(lens: Lens, panel: Panel, at: int, scores: Numbers, strong: bool) ->
 def ruled_today(lens: Lens, context: ToolContext, symbols: Sequence[str]) -> Ruled:
     """Return what the rule says of names on the context's day. Raises UsageError for a figure that its market does not
     have."""
-    return ruled(lens, members(lens, read_panel(context, symbols, lens.used), context.market))
+    own = sectors_for(lens, context.market, symbols)
+    return ruled(lens, members(lens, read_panel(context, symbols, lens.used), own))

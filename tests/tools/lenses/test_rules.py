@@ -52,11 +52,16 @@ def test_high_is_by_the_score_and_equal_scores_go_by_name() -> None:
     ]  # fmt: skip
 
 
-def test_ranks_are_among_the_names_that_the_lens_looks_at(market: ReplayMarket) -> None:
+def test_ranks_are_among_the_names_that_the_lens_looks_at() -> None:
     one = read_lens("one", lens("universe = 'rsi14 < 65'\nwhere = 'rank(gap) > 0.6'"))
-    inside = members(one, PANEL, market)
+    inside = members(one, PANEL, {})
     assert inside.symbols == ("A", "B", "E")  # of D it is unknown
     assert [passed.symbol for passed in ruled(one, inside).passed] == ["A", "B"]
+
+
+def test_a_universe_of_sectors_leaves_out_names_whose_sector_is_unknown() -> None:
+    own = {"A": "Energy", "B": "energy", "C": "Utilities", "D": None}
+    assert members(read_lens("one", lens("universe = 'sectors: Energy'")), PANEL, own).symbols == ("A", "B")
 
 
 def test_a_figure_that_the_market_does_not_have_is_refused(market: ReplayMarket, make_context: MakeContext) -> None:
