@@ -51,7 +51,9 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "disarm": ("arm", "Take a mandate back, at once."),
         "mandate": ("arm", "Show the mandate in force and what is left of it."),
     },
-    "Measure": {},
+    "Measure": {
+        "lens": ("lens", "Lenses of screens: the desk's, and your own in files."),
+    },
     "Operate": {
         "login": ("login", "Log in with a ChatGPT account, for the desk and for ChatCodex."),
         "logout": ("login", "Log out of the ChatGPT account."),

@@ -54,9 +54,9 @@ from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
 from chordesk.tasks.workflows.screen import screen_params
+from chordesk.tools.market.past_sessions import later_session, sessions_between
 from chordesk.tools.market.prices import STALE_DAYS
 from chordesk.tools.market.protocol import MarketData
-from chordesk.tools.measure.backtests import later_session, sessions_between
 from chordesk.tools.orders.flow import simulated_context
 from chordesk.tools.orders.sessions import meet_sessions
 from chordesk.tools.questions.resolving import resolve_due

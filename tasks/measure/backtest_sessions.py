@@ -47,6 +47,7 @@ from chordesk.tools.books import costs_of, duties_sum, worth_of_fill
 from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import account_money, ensure_account, value, worth_of
 from chordesk.tools.market.clock import ReplayClock, day_of, decision_time
+from chordesk.tools.market.past_sessions import later_session
 from chordesk.tools.market.prices import STALE_DAYS, Quotes, actions_of, previous_session, share_of
 from chordesk.tools.market.protocol import Action, ClosedSet, Floats, MarketData, RecordedSessions
 from chordesk.tools.market.universe import is_named, resolve_universe
@@ -60,7 +61,7 @@ from chordesk.tools.measure.backtest_performance import (
     performance,
     random_entry,
 )
-from chordesk.tools.measure.backtests import QUESTION, Claim, drawdown, hit_rates, later_session, volumes_of
+from chordesk.tools.measure.backtests import QUESTION, Claim, drawdown, hit_rates, volumes_of
 from chordesk.tools.orders import halting
 from chordesk.tools.orders.accounts import equity_levels
 from chordesk.tools.portfolio.lots import lots_of

@@ -102,7 +102,7 @@ def _power(app: DeskApp, days: tuple[dt.date, dt.date], every: int, arms: int, s
     """Return how many sessions would show a difference of the size, as far as a backtest of the same market tells."""
     from chordesk.tasks.measure.experiment_view import spread_of_backtests
     from chordesk.tasks.workflows.runs import label_of
-    from chordesk.tools.measure.backtests import sessions_between
+    from chordesk.tools.market.past_sessions import sessions_between
     from chordesk.tools.measure.experiments import needed
 
     sessions = len(sessions_between(app.desk.market, *days, every))

@@ -20,9 +20,9 @@ from chordesk.tasks.engine.budgets import Cost, cost_of
 from chordesk.tasks.reading.runs import backtest_rows, blocked_summary
 from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.factory import build_market, configured_market
+from chordesk.tools.market.past_sessions import later_session
 from chordesk.tools.market.prices import STALE_DAYS
 from chordesk.tools.market.protocol import MarketData, RecordedSessions
-from chordesk.tools.measure.backtests import later_session
 from chordesk.tools.measure.experiments import Call, Course, Difference, Other, compare, differing
 from chordesk.tools.prices.close_table import closes_of
 

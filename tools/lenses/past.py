@@ -18,7 +18,7 @@ from chordesk.models.errors import MarketError
 from chordesk.models.exchanges import days_a_year
 from chordesk.tools.lenses.figures import PRICE_FIGURES
 from chordesk.tools.market.clock import ReplayClock
-from chordesk.tools.market.prices import actions_of, history_of, lost_sessions, moves_like_splits, vanished
+from chordesk.tools.market.prices import History, actions_of, lost_sessions, moves_like_splits, vanished
 from chordesk.tools.market.protocol import Bars, Floats, MarketData, RecordedSessions
 from chordesk.tools.model_tools.signals import symbol_signals
 from chordesk.tools.prices.close_table import CloseTable
@@ -26,6 +26,7 @@ from chordesk.tools.prices.price_figures import SESSIONS_A_YEAR
 
 _PERIODS = 14
 _OF_YESTERDAY = ("gap", "change")
+_COLUMNS = ("open", "high", "low", "close", "volume")
 
 
 class PastFigures:
@@ -97,16 +98,9 @@ class PastFigures:
         return factors
 
     def _alone(self, symbol: str, row: int, at: int) -> dict[str, float | None]:
-        bars, sessions = self._bars[symbol], self.days[max(0, row - SESSIONS_A_YEAR + 1) : row + 1]
-        first = max(0, at - SESSIONS_A_YEAR + 1)
-        part = slice(first, at + 1)
-        until = Bars(
-            symbol, bars.dates[part], bars.adjusted, bars.open[part], bars.high[part], bars.low[part],
-            bars.close[part], bars.volume[part],
-        )  # fmt: skip
-        history = history_of(until, sessions)
+        history = _history(self._bars[symbol], self._places[symbol], self.days, row, at)
         found = symbol_signals(history).model_dump(by_alias=True)
-        split = not bars.adjusted and bool(moves_like_splits(history.bars.close))
+        split = not history.bars.adjusted and bool(moves_like_splits(history.bars.close))
         return {**found, "splitLike": float(split)}
 
     def _without_yesterday(self, found: dict[str, Floats], rows: Sequence[int]) -> None:
@@ -118,6 +112,23 @@ class PastFigures:
                 for name in _OF_YESTERDAY:
                     if name in found:
                         found[name][row] = np.nan
+
+
+def _history(bars: Bars, places: npt.NDArray[np.int64], days: Sequence[dt.date], row: int, at: int) -> History:
+    """Return what `history_of` does for the bar at a place, on the session of a row."""
+    start = max(0, row - SESSIONS_A_YEAR + 1)
+    kept = np.arange(max(0, at - SESSIONS_A_YEAR + 1), at + 1)
+    kept = kept[places[kept] >= start]
+    own = places[kept]
+    values = [getattr(bars, name)[kept] for name in _COLUMNS]
+    wide = [np.full(row + 1 - own[0], np.nan) for _ in values]
+    for spread, given in zip(wide, values, strict=True):
+        spread[own - own[0]] = given
+    inside = Bars(bars.symbol, [days[place] for place in own], bars.adjusted, *values)
+    broken = np.flatnonzero(np.diff(own) != 1)
+    run = len(own) - (int(broken[-1]) + 1 if len(broken) else 0)
+    whole = Bars(bars.symbol, days[own[0] : row + 1], bars.adjusted, *wide)
+    return History(bars.symbol, inside, whole, inside.last(run))
 
 
 def unbroken(places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -239,6 +239,7 @@ class ReplayData:
         self.symbols: tuple[str, ...] = tuple(columns.symbols.tolist())
         self.sessions = tuple(dt.date.fromordinal(day) for day in np.unique(columns.day).tolist())
         self._sessions_of: dict[str, tuple[dt.date, ...]] = {}
+        self._plain: dict[str, Listing] = {}  # of symbols that the source does not describe
         self._place = {symbol: at for at, symbol in enumerate(self.symbols)}
         self._begins = columns.day[columns.start[:-1]].copy()  # the ordinal of each symbol's first bar
         for change in self.changes:
@@ -248,6 +249,11 @@ class ReplayData:
     @cached_property
     def exchanges(self) -> frozenset[str]:
         return frozenset(map(exchange_code, self.symbols))
+
+    def listing(self, symbol: str) -> Listing:
+        if (found := self.listings.get(symbol) or self._plain.get(symbol)) is None:
+            found = self._plain[symbol] = Listing(symbol=symbol)
+        return found
 
     def sessions_of(self, exchange: str) -> tuple[dt.date, ...]:
         """Return the sessions of an exchange of which any of its symbols has a bar."""
@@ -577,7 +583,7 @@ class ReplayMarket:
             raise MarketError(f"unknown symbol {symbol}: the {self.name} market has no price of it up to {today}")
 
     def _listing(self, symbol: str) -> Listing:
-        return self._data.listings.get(symbol, Listing(symbol=symbol))
+        return self._data.listing(symbol)
 
 
 class ModelledReplay(ReplayMarket):
