@@ -32,6 +32,8 @@ from chordesk.tools.orders.checking import ticket_of
 from chordesk.tools.orders.stops import ShareHolding
 from chordesk.tools.risk.exposure import started
 
+_COST_PLACES = 8  # a ratio of one to three has no more exact ones
+
 ActionsOf = Mapping[str, Sequence[Action]]  # by symbol, in ascending order
 
 
@@ -42,12 +44,13 @@ def known_actions(market: MarketData, holdings: Iterable[ShareHolding]) -> Actio
 
 
 def reference_cost(holding: ShareHolding, actions: Sequence[Action]) -> Decimal:
-    """Return the cost that a rule's stop is measured from: less the cash that was paid on the shares."""
-    if all(action.growth == action.split for action in actions):
+    """Return the cost that a rule's stop is measured from: less the cash that was paid on the shares, and per share as
+    the fills and the actions have it. The books' own average has what a fraction cost that a split paid out."""
+    if not actions:
         return holding.cost
     held, cost = cost_less_cash(holding.moves, actions)
     if held and abs(held - holding.held) < 1:  # a fraction of a share may have been paid out
-        return cost
+        return round(cost, _COST_PLACES)
     last = holding.moves[-1].day if holding.moves else holding.first_day
     paid = [action._replace(growth=action.growth / action.split) for action in actions]
     return holding.cost / exact(growth_since(paid, last)) if last is not None else holding.cost

@@ -112,6 +112,8 @@ PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
     "trail:4%",
 )
 @example([Event(AT + 2, 0.1), Event(AT + 3, 1.0, 0.2194, True), Event(AT + 4, 1.05, 0.01)], "trail:4%")
+# A third of a share that the reverse split paid out: its cost is not one of the others.
+@example([Event(8, without_bar=True), Event(9, 1 / 3), Event(10, cash=0.2194), Event(11, 3.0, 0.012, True)], "stop:4%")
 # A fraction of a share after two dividends on days without a trade.
 @example([Event(AT + 2, 0.25), Event(AT + 3, 1.05, 0.2194, True), Event(AT + 4, 1 / 3, 0.0476, True)], "none")
 def test_an_action_changes_no_value_no_distance_and_sends_no_order(
