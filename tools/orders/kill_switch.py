@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -19,6 +19,7 @@ from sqlmodel import Session, col, select
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DatabaseDown, DeskError, MarketError, OrderError
+from chordesk.models.exchanges import HOME, exchange_code
 from chordesk.models.market import Quote, multiplier_of, parse_contract
 from chordesk.models.orders import BrokerPosition, DenialCode, Denied
 from chordesk.models.settings import Settings
@@ -30,6 +31,7 @@ from chordesk.tools.brokers.protocol import Broker
 from chordesk.tools.decimals import exact, plain
 from chordesk.tools.ledger import account_money, ensure_account, filled_quantities, value
 from chordesk.tools.market.fx import listed_in
+from chordesk.tools.market.price_steps import market_terms
 from chordesk.tools.market.prices import AVERAGE_COST, at_cost, quote_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import accounts, audit, audit_watch, booking, halting
@@ -123,8 +125,20 @@ def _limit(context: SubmissionContext, order: Order, quote: Quote, now: dt.datet
     if quote.source == AVERAGE_COST or is_current(quote, now, context.settings):
         return None
     order.order_type = "limit"
-    order.limit_price = within_collar(order.symbol, order.side or "", quote.price, context.settings.max_price_collar)
+    limit = within_collar(order.symbol, order.side or "", quote.price, context.settings.max_price_collar)
+    order.limit_price = _on_steps(context, order, limit)
     return exit_note(quote, order.limit_price, True, listed_in(context.market, order.symbol))
+
+
+def _on_steps(context: SubmissionContext, order: Order, limit: float) -> float:
+    """Return a limit as a price of its listing, never worse: outside New York its symbol may not tell the steps."""
+    if exchange_code(order.symbol) == HOME or order.contract:
+        return limit
+    try:
+        terms = market_terms(context.market, context.market.listing(order.symbol))
+    except MarketError:
+        return limit
+    return float(terms.price(exact(limit), ROUND_FLOOR if order.side == "buy" else ROUND_CEILING))
 
 
 def _approve(

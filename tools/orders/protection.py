@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
@@ -13,7 +14,7 @@ import structlog
 from sqlmodel import Session, and_, col, func, select
 
 from chordesk.models.errors import DeskError, FencedOff, MarketError
-from chordesk.models.exchanges import exchange_code
+from chordesk.models.exchanges import HOME, exchange_code
 from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.notices import is_noted, note
 from chordesk.models.order_terms import parse_protection
@@ -29,6 +30,7 @@ from chordesk.models.tables.runtime import Notice
 from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import account_money, value
 from chordesk.tools.market.clock import account_day, day_of
+from chordesk.tools.market.price_steps import Terms, market_terms
 from chordesk.tools.market.prices import doubt, quote_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders import accounts, audit, booking, halting, mandates
@@ -80,6 +82,7 @@ class Book:
     stops: Sequence[Order]
     left: Mapping[str, Decimal]
     actions: ActionsOf = field(default_factory=dict)
+    terms: Mapping[str, Terms] = field(default_factory=dict)  # of listings, where their symbols tell too little
 
     def plan(self, holding: ShareHolding) -> PositionPlan | None:
         return plan_now(self.opener(holding), self.actions.get(holding.symbol, ()))
@@ -94,12 +97,14 @@ class Book:
         return [stop for stop in self.stops if stop.symbol == symbol]
 
 
-def read_book(session: Session, account: str, symbol: str | None = None, actions: ActionsOf | None = None) -> Book:
+def read_book(session: Session, account: str, symbol: str | None = None, known: Book | None = None) -> Book:
+    """known: whose actions and terms were read beforehand."""
     held = holdings(session, account, symbol)
     opened = [one.opened_by for one in held if one.opened_by]
     openers = session.exec(select(Order).where(col(Order.id).in_(opened))).all() if opened else []
     stops = working_protection(session, account, symbol)
-    return Book(held, {one.id: one for one in openers}, stops, left_of_each(session, stops), actions or {})
+    book = Book(held, {one.id: one for one in openers}, stops, left_of_each(session, stops))
+    return book if known is None else replace(book, actions=known.actions, terms=known.terms)
 
 
 def unprotected(session: Session, settings: Settings, book: Book | None = None) -> list[Unprotected]:
@@ -129,9 +134,9 @@ def _uncovered(session: Session, settings: Settings, holding: ShareHolding, book
 def standing_stop(settings: Settings, book: Book, holding: ShareHolding) -> ProtectiveStop | None:
     """Return the stop that a position should have at its broker; None where neither rule nor plan gives one."""
     rule = parse_protection(settings.protect)
-    symbol, held, free = holding.symbol, holding.held, holding.free
-    of_rule = stop_for(rule, symbol, held, free, book.reference(holding)) if rule is not None else None
-    return planned_stop(book.plan(holding), of_rule, _closing(holding))
+    bare = replace(_closing(holding), terms=book.terms.get(holding.symbol))
+    of_rule = stop_for(rule, bare, book.reference(holding)) if rule is not None else None
+    return planned_stop(book.plan(holding), of_rule, bare)
 
 
 HeldPlan = tuple[ShareHolding, Order, PositionPlan]
@@ -281,9 +286,7 @@ FIRST_ORDINAL = 10_000
 POLICY = "protection"
 
 
-def place(
-    context: SubmissionContext, symbol: str, snapshot: Snapshot, ends: Ends, actions: ActionsOf
-) -> Unprotected | None:
+def place(context: SubmissionContext, symbol: str, snapshot: Snapshot, ends: Ends, known: Book) -> Unprotected | None:
     """Place the protective order of a symbol's free shares, unless one works already; return why it was not placed.
 
     It can only close a position, so rules on entries do not apply: it is sized under the account's lock, and needs that
@@ -293,7 +296,7 @@ def place(
     with context.store.session() as session:
         accounts.require(session, context.broker.name, token)
         session.get(Account, context.broker.name, with_for_update=True)
-        book = read_book(session, context.broker.name, symbol, actions)
+        book = read_book(session, context.broker.name, symbol, known)
         stop, holding = _wanted(session, context, book, ends)
         if stop is None or holding is None or book.stops:
             return None
@@ -403,7 +406,7 @@ def keep_protected(context: SubmissionContext, snapshot: Snapshot | None = None)
         for holding in bare:
             try:
                 taken = snapshot or take_snapshot(context.market, ())
-                left = place(context, holding.symbol, taken, ends, book.actions)
+                left = place(context, holding.symbol, taken, ends, book)
             except FencedOff:
                 raise
             except DeskError as error:
@@ -433,7 +436,18 @@ def _has_work(context: SubmissionContext) -> bool:
 def _book(context: SubmissionContext) -> Book:
     with context.store.read() as session:
         book = read_book(session, context.broker.name)
-    return replace(book, actions=known_actions(context.market, book.holdings))
+    return replace(book, actions=known_actions(context.market, book.holdings), terms=_terms(context.market, book))
+
+
+def _terms(market: MarketData, book: Book) -> Mapping[str, Terms]:
+    """Return the terms of the listings held outside New York, whose symbols tell them all. Outside any transaction, as
+    the actions are; what the market cannot say is left to the symbol."""
+    found = {}
+    for holding in book.holdings:
+        if exchange_code(holding.symbol) != HOME:
+            with suppress(MarketError):
+                found[holding.symbol] = market_terms(market, market.listing(holding.symbol))
+    return found
 
 
 def misfits(context: SubmissionContext, book: Book, ends: Ends) -> list[str]:

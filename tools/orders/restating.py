@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import ROUND_DOWN, Decimal
+from decimal import Decimal
 
 from sqlmodel import Session, col, select
 
@@ -24,6 +24,7 @@ from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import filled_quantities
 from chordesk.tools.market.actions import contract_after, cost_less_cash, growth_since
 from chordesk.tools.market.clock import day_of
+from chordesk.tools.market.price_steps import stepped_quantity
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import Action, MarketData
 from chordesk.tools.orders import audit
@@ -107,11 +108,12 @@ def follow_name(session: Session, settings: Settings, account: str, leg: Settlem
 
 
 def _of_shares(session: Session, order: Order, leg: Settlement) -> Mapping[str, object] | None:
-    """Return the terms after a split or cash, None if less than a share is left. A stop that buys back a short
-    position keeps its price over cash, which takes the market away from it."""
+    """Return the terms after a split or cash, None if less than a share is left, or than a lot of an entry. A stop that
+    buys back a short position keeps its price over cash, which takes the market away from it."""
     preview = session.exec(select(Preview).where(col(Preview.order_id) == order.id)).one()
     ticket, filled = started(ticket_of(order), preview.price), filled_quantities(session, [order.id])[order.id]
-    left = ((exact(ticket.quantity) - filled) * exact(leg.ratio)).to_integral_value(ROUND_DOWN)
+    opens = order.protects is None and order.action in ("open", "add")
+    left = stepped_quantity(order.symbol, (exact(ticket.quantity) - filled) * exact(leg.ratio), opens=opens)
     if not left:
         return None
     falls = leg.growth if follows_dividends(order.side, order.order_type) else leg.ratio

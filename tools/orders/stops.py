@@ -23,7 +23,7 @@ from chordesk.tools.decimals import exact, money, plain
 from chordesk.tools.ledger import filled_quantities, former_names
 from chordesk.tools.market.actions import growth_since
 from chordesk.tools.market.clock import day_of, hours_of
-from chordesk.tools.market.price_steps import price_steps, stepped_price, stepped_quantity
+from chordesk.tools.market.price_steps import Terms, stepped_quantity, symbol_terms
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders.booking import in_time
@@ -37,6 +37,7 @@ class ProtectiveStop:
 
     reference: price that the percentage is measured from; trail_percent is None for a stop that stays where it is.
     reason: of an order that ends a position's plan. stop_price: None where the position is closed now, at market.
+    terms: of the listing; without them its steps are those that its symbol alone tells.
     """
 
     symbol: str
@@ -46,6 +47,11 @@ class ProtectiveStop:
     reference: Decimal
     trail_percent: float | None
     reason: ExitReason | None = None
+    terms: Terms | None = None
+
+    @property
+    def traded(self) -> Terms:
+        return self.terms or symbol_terms(self.symbol)
 
     @property
     def order_type(self) -> str:
@@ -65,14 +71,14 @@ class ProtectiveStop:
         if not same or self.trail_percent is not None:
             return same and order.trail_percent == self.trail_percent
         at, own = exact(order.stop_price or 0), self.stop_price or ZERO
-        return abs(at - own) <= (0 if not at or not own else price_steps(self.symbol).step(own))
+        return abs(at - own) <= (0 if not at or not own else self.traded.steps.step(own))
 
 
-def stop_for(rule: Protection, symbol: str, held: Decimal, free: Decimal, cost: Decimal) -> ProtectiveStop:
-    """Return the stop for so many free shares of a position (held: negative when short) at its average cost."""
-    side = "sell" if held > 0 else "buy"
+def stop_for(rule: Protection, bare: ProtectiveStop, cost: Decimal) -> ProtectiveStop:
+    """Return the stop of a position at its average cost. bare: the closing of the position, without a price."""
     trail = rule.percent if rule.kind == "trail" else None
-    return ProtectiveStop(symbol, side, free, stop_price(symbol, rule.percent, side, cost), cost, trail)
+    at = stop_price(bare.traded, rule.percent, bare.side, cost)
+    return replace(bare, stop_price=at, reference=cost, trail_percent=trail)
 
 
 def planned_stop(plan: PositionPlan | None, stop: ProtectiveStop | None, bare: ProtectiveStop) -> ProtectiveStop | None:
@@ -80,18 +86,18 @@ def planned_stop(plan: PositionPlan | None, stop: ProtectiveStop | None, bare: P
     the closing of the position, without a price."""
     if plan is None or plan.stop is None:
         return stop
-    at = stepped_price(bare.symbol, exact(plan.stop), ROUND_CEILING)
+    at = bare.traded.price(exact(plan.stop), ROUND_CEILING)
     if stop is None:
         return replace(bare, stop_price=at, reason=ExitReason.INVALIDATION)
     raised = stop.raised(at)
     return replace(raised, reason=ExitReason.INVALIDATION) if raised != stop else stop
 
 
-def stop_price(symbol: str, percent: float, side: str, reference: Decimal) -> Decimal:
-    """Return a price so far from the reference, in steps of the symbol, never further away."""
+def stop_price(terms: Terms, percent: float, side: str, reference: Decimal) -> Decimal:
+    """Return a price so far from the reference, in steps of the listing, never further away."""
     share = exact(percent) / 100
     price = reference * (1 - share if side == "sell" else 1 + share)
-    return stepped_price(symbol, price, ROUND_CEILING if side == "sell" else ROUND_FLOOR)
+    return terms.price(price, ROUND_CEILING if side == "sell" else ROUND_FLOOR)
 
 
 def trailed(market: MarketData, order: Order, first: Decimal) -> Decimal:
@@ -124,8 +130,8 @@ def preview_of(
     found = parse_protection(rule)
     if action not in ("open", "add"):
         return None
-    of_rule = stop_for(found, symbol, quantity if side == "buy" else -quantity, quantity, price) if found else None
     bare = ProtectiveStop(symbol, "sell" if side == "buy" else "buy", quantity, None, price, None)
+    of_rule = stop_for(found, bare, price) if found else None
     stop = planned_stop(plan, of_rule, bare)
     if stop is None or stop.stop_price is None:
         return None

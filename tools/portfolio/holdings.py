@@ -15,6 +15,7 @@ from sqlmodel import Session, col
 
 from chordesk.models import features
 from chordesk.models.errors import DeskError
+from chordesk.models.exchanges import HOME, exchange_code
 from chordesk.models.features import Feature
 from chordesk.models.market import Listing, multiplier_of, root_of
 from chordesk.models.orders import HeldPosition
@@ -23,6 +24,7 @@ from chordesk.models.tables.orders import Position
 from chordesk.models.thesis import Pooled
 from chordesk.tools.decimals import exact
 from chordesk.tools.market.clock import day_of
+from chordesk.tools.market.price_steps import market_terms
 from chordesk.tools.market.prices import lapse, quote_of
 from chordesk.tools.market.protocol import Floats
 from chordesk.tools.market.universe import resolve_universe, same_company
@@ -68,8 +70,14 @@ def standing_of(context: ToolContext, symbols: Iterable[str]) -> Standing:
         market_names=names,
         reports=_next_reports(context, wanted),
         further=tuple(_further(context, wanted)),
+        lots=_lots(context, listings),
         currency=account.currency if account is not None else context.settings.currency,
     )
+
+
+def _lots(context: ToolContext, listings: Mapping[str, Listing]) -> dict[str, Decimal]:
+    abroad = {symbol: one for symbol, one in listings.items() if exchange_code(symbol) != HOME}
+    return {symbol: market_terms(context.market, one).lot for symbol, one in abroad.items()}
 
 
 def _further(context: ToolContext, symbols: Sequence[str]) -> Iterator[Further]:

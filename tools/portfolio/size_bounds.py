@@ -271,6 +271,7 @@ class Standing:
     reports: Mapping[str, dt.date] = field(default_factory=dict)  # days of the next results, where they are known
     further: tuple[Further, ...] = ()  # bounds that others set beside those of the account
     currency: str = DOLLAR  # of the account
+    lots: Mapping[str, Decimal] = field(default_factory=dict)  # of listings, where their symbols tell too little
 
     def money(self, amount: float | Decimal) -> str:
         """Return an amount of the account as text."""
@@ -364,7 +365,7 @@ def sizing(symbol: str, pooled: Pooled, now: Standing) -> Sizing:
         missing=missing,
         currency=currency,
         rate=rate if currency is not None else None,
-        lot=float(lot_of(symbol)),
+        lot=float(now.lots.get(symbol) or lot_of(symbol)),
     )
 
 

@@ -22,6 +22,7 @@ from chordesk.tools.market.protocol import Bars
 from chordesk.tools.orders.flow import maintain_orders
 from tests.tools.orders.abroad import TapeAbroad
 from tests.tools.orders.desk import Desk, action, denied
+from tests.tools.orders.protection.watch import a_pass, stops
 
 NewDesk = Callable[..., Desk]
 SHANGHAI, TOKYO = "600519.SS", "7203.T"
@@ -140,6 +141,19 @@ def test_steps_are_those_that_a_month_of_prices_fits() -> None:
     assert terms.price(Decimal("91.031"), ROUND_CEILING) == Decimal("91.04")
     adjusted = TapeWithCloses({"AZN.L": 91.0}, closes={"AZN.L": [91.0213]})
     assert "state step in listings.csv" in (market_terms(adjusted, Listing(symbol="AZN.L", lot=1)).why_not or "")
+
+
+def test_a_stop_is_at_the_steps_of_its_listing(new_desk: NewDesk) -> None:
+    """Of London's tables, which the symbol does not tell, the coarsest would have it at 87.40."""
+    listed = {"AZN.L": Listing(symbol="AZN.L", lot=1, price_step="0.02", currency="GBP", exchange="XLON")}
+    market = TapeAbroad({"AZN.L": 91.0}, rates={"GBPUSD": (1.25, None)}, listings=listed)
+    desk = new_desk(market, protect="stop:4%")
+    (bought,) = desk.run(action("AZN.L", quantity=10))
+    assert bought.state == OrderState.FILLED
+    a_pass(desk)
+    assert [order.stop_price for order in stops(desk)] == [87.36]
+    a_pass(desk)
+    assert [order.stop_price for order in stops(desk)] == [87.36], "and it is not replaced"
 
 
 class _StoppedClock(LiveClock):

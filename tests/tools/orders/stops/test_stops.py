@@ -12,7 +12,8 @@ import pytest
 from chordesk.models.errors import SettingError
 from chordesk.models.order_terms import Protection, parse_protection
 from chordesk.models.settings.sources import load_settings
-from chordesk.tools.orders.stops import holdings, preview_of, preview_text, stop_for, stop_price
+from chordesk.tools.market.price_steps import symbol_terms
+from chordesk.tools.orders.stops import ProtectiveStop, holdings, preview_of, preview_text, stop_for, stop_price
 from tests.tools.orders.desk import Desk, action
 from tests.tools.orders.protection.watch import a_pass, sizes
 from tests.tools.risk.test_options import Options
@@ -54,11 +55,12 @@ def test_anything_else_is_refused_in_one_line_that_names_it(rule: str, monkeypat
     ],
 )
 def test_a_stop_is_a_whole_cent_within_its_percentage(percent: float, side: str, cost: str, price: str) -> None:
-    assert stop_price("AAA", percent, side, Decimal(cost)) == Decimal(price)
+    assert stop_price(symbol_terms("AAA"), percent, side, Decimal(cost)) == Decimal(price)
 
 
 def test_a_short_position_is_protected_by_a_stop_to_buy() -> None:
-    stop = stop_for(Protection("trail", 5), "AAA", Decimal(-7), Decimal(7), Decimal(100))
+    closing = ProtectiveStop("AAA", "buy", Decimal(7), None, Decimal(100), None)
+    stop = stop_for(Protection("trail", 5), closing, Decimal(100))
     assert (stop.side, stop.quantity, stop.stop_price, stop.order_type) == ("buy", 7, 105, "trailing_stop")
 
 
