@@ -28,7 +28,7 @@ class Figure(NamedTuple):
 # Money is not among them: its decimals are those of its currency, and its sign stands before it.
 FIGURES: Mapping[str, Figure] = {
     "count": Figure("things: runs, turns, sessions", 0, 0, 1234),
-    "shares": Figure("shares, contracts, coins: as many decimals as it has", 0, 4, 208),
+    "shares": Figure("shares, contracts, coins: as many decimals as it has", 0, 8, 208),
     "ratio": Figure("one figure divided by another: turnover, profit for each unit at risk", 2, 2, 1.5),
     "score": Figure("a score of forecasts: Brier, log", 4, 4, 0.1875),
     "percent": Figure("a part of a whole: share of equity, drawdown, exposure", 1, 1, 0.371822, "%", per_cent=True),

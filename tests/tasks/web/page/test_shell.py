@@ -247,6 +247,7 @@ MONEY = """async () => {
   found.push(priceOf(104.2, { symbol: 'AZN.L' }), priceOf(180.25, { symbol: 'BRK.B' }));
   found.push(priceOf(520, { symbol: 'CSPX.L', currency: 'USD' }), priceOf(381.4, { symbol: '0700.HK' }));
   found.push(priceOf(0.00001234, { symbol: 'SHIB-USD' }), priceOf(0.98, { symbol: 'BTC-USDT' }));
+  found.push(priceOf(3012.5, { symbol: '9984.T' }), priceOf(0.0235, { symbol: 'VOD.L' }));
   home.value = told;
   return found;
 }"""
@@ -274,5 +275,5 @@ def test_money_has_its_currency_and_times_are_of_the_exchange(page: Page, desk_p
     desk_page.open(page, "/", re.compile("Desk"))
     assert page.evaluate(MONEY) == [
         "$1,234.50", "2024-03-14 20:00:00", "2024-03-15 09:00:00", "¥3,795", "-¥3,795", "+¥12", "—",
-        "£104.20", "$180.25", "$520.00", "HK$381.40", "$0.00001234", "0.98 USDT",
+        "£104.20", "$180.25", "$520.00", "HK$381.40", "$0.00001234", "0.98 USDT", "¥3,012.5", "£0.0235",
     ]  # fmt: skip

@@ -25,6 +25,7 @@ const brief = kept(() => new Intl.NumberFormat('en-US', { notation: 'compact', m
 const isFigure = (value) => value !== null && value !== undefined && value !== '' && Number.isFinite(Number(value));
 
 /** A figure with a fixed number of decimals, so that a column aligns at the point. */
+/** @param {any} value @param {number | number[]} [digits] */
 export const figure = (value, digits = 2) => shown(value, digits, {});
 
 /** A figure of a kind of the table, with its digits, its unit and its sign. */
@@ -68,9 +69,18 @@ export const money = (value, digits = null, currency = home.value.currency, opti
 };
 export const signedMoney = (value, digits = null, currency = home.value.currency) => money(value, digits, currency,
   signs);
+const WHOLE = ['JPY', 'KRW']; // without cents, though some steps of prices are tenths of them
+/** The decimals of a listing's prices, as [least, most]: a step may be finer than its currency's cents. */
+export const priceDigits = (symbol, currency = currencyOf(symbol)) => {
+  if (quoteOf(symbol)) return IN_PAIRS;
+  return currency === 'USD' ? [2, 2] : WHOLE.includes(currency) ? [0, 2] : [2, 4];
+};
 /** A price of a listing in its own currency. of: a row with its symbol, and its currency where the desk states it. */
-export const priceOf = (value, of, digits = null) => money(value, digits ?? (quoteOf(of.symbol) ? IN_PAIRS : null),
-  of.currency ?? currencyOf(of.symbol));
+export const priceOf = (value, of, digits = null) => {
+  const currency = of.currency ?? currencyOf(of.symbol);
+  return money(value, digits ?? (currency === 'USD' && !quoteOf(of.symbol) ? null : priceDigits(of.symbol, currency)),
+    currency);
+};
 
 /** A number of bytes, tokens or the like, short: 1.2k, 3.4M. */
 export const compact = (value) => (isFigure(value) ? brief().format(Number(value)) : MISSING);

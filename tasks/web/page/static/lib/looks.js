@@ -2,7 +2,7 @@
 
 export const FIGURES = {
   count: { digits: [0, 0], perCent: false, signed: false },
-  shares: { digits: [0, 4], perCent: false, signed: false },
+  shares: { digits: [0, 8], perCent: false, signed: false },
   ratio: { digits: [2, 2], perCent: false, signed: false },
   score: { digits: [4, 4], perCent: false, signed: false },
   percent: { digits: [1, 1], perCent: true, signed: false },

@@ -3,7 +3,7 @@
 import { CandlestickSeries, createSeriesMarkers, HistogramSeries, LineSeries, LineStyle } from 'lightweight-charts';
 import {
   compact, count, figure, gainShare, html, Loaded, moment, number, numOf, Panel, pathWith, plain, quantity,
-  SaveButton, Segments, setQuery, Table, timeOf, useFirst, useGet, useMemo, useRef, useState, words,
+  priceDigits, SaveButton, Segments, setQuery, Table, timeOf, useFirst, useGet, useMemo, useRef, useState, words,
 } from '../lib/view.js';
 import { Chart, pointsOf, Zones } from '../lib/chart.js';
 
@@ -60,12 +60,15 @@ function Drawn({ data, symbol, detail, hidden, log }) {
   const before = data.bars[at - 1];
   const change = before?.close && bar?.close ? bar.close / before.close - 1 : null;
   const [first, last] = [data.bars[0], data.bars.at(-1)];
+  const digits = priceDigits(symbol);
   const label = [`${symbol}: ${data.bars.length} bars from ${first.at} to ${last.at}`,
-    `last close ${figure(last.close)}`, ...data.levels.map((one) => `${one.id} ${figure(one.price)}`)].join(', ');
-  return html`<${PriceChart} data=${data} events=${events} held=${held} log=${log} onOver=${setOver}
+    `last close ${figure(last.close, digits)}`,
+    ...data.levels.map((one) => `${one.id} ${figure(one.price, digits)}`)].join(', ');
+  const price = (name) => numOf(`${name[0].toUpperCase()} ${figure(bar?.[name], digits)}`);
+  return html`<${PriceChart} data=${data} events=${events} held=${held} log=${log} digits=${digits} onOver=${setOver}
       label=${plain(label)} />
     <p class="bar-facts" aria-live="off">${numOf(plain(bar?.at))}
-      ${['open', 'high', 'low', 'close'].map((name) => numOf(`${name[0].toUpperCase()} ${figure(bar?.[name])}`))}
+      ${['open', 'high', 'low', 'close'].map(price)}
       ${gainShare(change)} ${numOf(`vol ${compact(bar?.volume)}`)}
       ${Object.entries(data.indicators).map(([name, values], index) => html`<span class="num">
         <span class="line-mark" style=${{ background: colourOf(index) }}></span>
@@ -77,17 +80,18 @@ function Drawn({ data, symbol, detail, hidden, log }) {
       ${detail?.plan_notes.length > 0 && ` Plan: ${detail.plan_notes.map(plain).join(', ')}.`}
       ${' '}Charts by <a href="https://www.tradingview.com/" target="_blank" rel="noreferrer noopener"
         class="in-text">TradingView</a> Lightweight Charts™.</p>
-    <${AsTable} data=${data} />`;
+    <${AsTable} data=${data} digits=${digits} />`;
 }
 
 /** The bars as a table: for whoever cannot see the picture, and for copying. */
-function AsTable({ data }) {
+function AsTable({ data, digits }) {
   const [open, setOpen] = useState(false);
   const newest = useMemo(() => data.bars.map((bar, index) => ({ ...bar, index })).reverse(), [data.bars]);
   const [rows, more] = useFirst(newest, 30);
   const columns = useMemo(() => [
     ['Bar', (row) => numOf(plain(row.at))],
-    ...['open', 'high', 'low', 'close'].map((name) => number(name, figure)), number('volume', count),
+    ...['open', 'high', 'low', 'close'].map((name) => number(name, (value) => figure(value, digits))),
+    number('volume', count),
     ...Object.entries(data.indicators).map(([name, values]) => [words(name), (row) => figure(values[row.index]),
       'num wide']),
   ], [data]);
@@ -106,14 +110,18 @@ const LOG = 1; // the library's mode of a price scale
 const colourOf = (index) => LINES[index % LINES.length];
 const faint = (colour, share = '55') => (/^#[0-9a-f]{6}$/i.test(colour) ? `${colour}${share}` : colour);
 
-/** events: by bar; held: prices that hold; onOver: gets the bar under the pointer, or null. */
-function PriceChart({ data, events, held, log, onOver, label }) {
+/** digits: of prices; events: by bar; held: prices that hold; onOver: gets the bar under the pointer, or null. */
+function PriceChart({ data, events, held, log, digits, onOver, label }) {
   const intraday = data.bars[0].at.length > 10;
   const times = useMemo(() => data.bars.map((bar) => (intraday ? Date.parse(`${bar.at}Z`) / 1000 : bar.at)), [data]);
   const build = (chart, colours) => {
     const [up, down] = [colours.chart_up, colours.chart_down];
     const candles = chart.addSeries(CandlestickSeries, { upColor: 'transparent', downColor: down, borderUpColor: up,
       borderDownColor: down, wickUpColor: up, wickDownColor: down });
+    if (digits[0] < digits[1]) {
+      const formatter = (value) => figure(value, digits);
+      candles.applyOptions({ priceFormat: { type: 'custom', minMove: 10 ** -digits[1], formatter } });
+    }
     const volume = chart.addSeries(HistogramSeries, { priceScaleId: 'volume', priceFormat: { type: 'volume' },
       lastValueVisible: false, priceLineVisible: false });
     chart.priceScale('volume').applyOptions({ scaleMargins: { top: 0.82, bottom: 0 } });
