@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from chordesk.models.errors import UsageError
 from chordesk.tools.market.clock import ReplayClock
+from chordesk.tools.market.past_sessions import later_session, sessions_between
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
-from chordesk.tools.measure.backtests import Claim, drawdown, hit_rates, later_session, sessions_between
+from chordesk.tools.measure.backtests import Claim, drawdown, hit_rates
 from chordesk.tools.prices.close_table import CloseTable, buy_and_hold, closes_of, equal_weight
 
 DAYS = [dt.date(2010, 3, day) for day in (1, 2, 3, 4)]
