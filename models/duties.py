@@ -59,6 +59,14 @@ DUTIES: tuple[DutyRow, ...] = (
             source="HMRC, Stamp Duty Reserve Tax: the basics; Barclays, Stamp duty and PTM levy, seen 2026-11-29"),
     DutyRow(exchanges=("XLON",), name="PTM levy", sides=BOTH, flat="1.50", above="10000", stated=dt.date(2024, 12, 2),
             source="Takeover Panel, PTM Levy, Panel Statement 2024/19"),
+    # These three are due on companies of the country above a capitalisation (a billion euros; in Italy 500 millions):
+    # no source here tells which these are, so that they are charged on all shares of its exchange.
+    DutyRow(exchanges=("XPAR",), name="transaction tax", sides=("buy",), percent="0.4", stated=dt.date(2025, 12, 17),
+            source="Regfollower, France updates list of companies subject to financial transaction tax, 2025-12"),
+    DutyRow(exchanges=("XMIL",), name="transaction tax", sides=("buy",), percent="0.2", stated=_NEW_YEAR,
+            source="L. 199/2025, art. 1, 29-31, by NT+ Fisco (Il Sole 24 Ore) of 2026-01-14"),
+    DutyRow(exchanges=("XMAD",), name="transaction tax", sides=("buy",), percent="0.2", stated=dt.date(2024, 12, 18),
+            source="Agencia Tributaria's list for 2025, by Europa Press of 2024-12-18; in force since 2021-01-16"),
     DutyRow(exchanges=("XHKG",), name="stamp duty", sides=BOTH, percent="0.1", stated=dt.date(2023, 11, 17),
             source="UTrade, Amendment of stamp duty of Hong Kong stocks"),
     DutyRow(exchanges=("XHKG",), name="SFC levy", sides=BOTH, percent="0.0027", kinds=ALL_KINDS, source=_HKEX,

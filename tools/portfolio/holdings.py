@@ -70,6 +70,7 @@ def standing_of(context: ToolContext, symbols: Iterable[str]) -> Standing:
         market_names=names,
         reports=_next_reports(context, wanted),
         further=tuple(_further(context, wanted)),
+        kinds={symbol: one.kind for symbol, one in listings.items()},
         lots=_lots(context, listings),
         currency=account.currency if account is not None else context.settings.currency,
     )

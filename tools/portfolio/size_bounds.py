@@ -271,6 +271,7 @@ class Standing:
     reports: Mapping[str, dt.date] = field(default_factory=dict)  # days of the next results, where they are known
     further: tuple[Further, ...] = ()  # bounds that others set beside those of the account
     currency: str = DOLLAR  # of the account
+    kinds: Mapping[str, str] = field(default_factory=dict)  # of listings: a fund pays other duties than a share
     lots: Mapping[str, Decimal] = field(default_factory=dict)  # of listings, where their symbols tell too little
 
     def money(self, amount: float | Decimal) -> str:
@@ -341,7 +342,7 @@ def sizing(symbol: str, pooled: Pooled, now: Standing) -> Sizing:
     days = _days_to_trade(symbol, most, now)
     if most and days is None:
         missing.append(f"days to trade: no volume of {symbol} over 20 sessions")
-    own_beta = _beta(now, symbol)
+    own_beta, kind = _beta(now, symbol), now.kinds.get(symbol, "share")
     return Sizing(
         symbol=symbol,
         company=now.company(symbol),
@@ -360,7 +361,9 @@ def sizing(symbol: str, pooled: Pooled, now: Standing) -> Sizing:
         overlap=_overlaps(symbol, now),
         sessions=CORRELATION_SESSIONS if symbol in now.heat.returns else 0,
         days_to_trade=days,
-        round_trip=None if price is None or rate is None else round(round_trip(symbol, price * rate, now.limits), 6),
+        round_trip=None
+        if price is None or rate is None
+        else round(round_trip(symbol, price * rate, now.limits, kind), 6),
         next_report=now.reports.get(symbol),
         missing=missing,
         currency=currency,
@@ -450,7 +453,7 @@ def _by_limits(symbol: str, now: Standing) -> list[SizeBound]:
     if now.free_cash is None:
         found.append(SizeBound(rule="buying power", most=None, why="free cash is not known"))
     else:
-        per = 1 + limits.slippage_bps / 10_000 + float(duty_share(symbol, "share", "buy"))
+        per = 1 + limits.slippage_bps / 10_000 + float(duty_share(symbol, now.kinds.get(symbol, "share"), "buy"))
         found.append(_bound("buying power", float(now.free_cash) / per, "cash that no open order needs"))
     if now.exposures is None or not equity or equity <= 0:
         rules = (SYMBOL_SHARE, "money in one symbol", "money in all", SECTOR_SHARE)
