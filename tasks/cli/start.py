@@ -195,6 +195,7 @@ Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Follow the run to 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")]
 Budget = Annotated[int | None, typer.Option(help="Tokens of the run in place of DESK_BUDGET_RUN_TOKENS.", min=1)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the forecast of turns, tokens and cost, and stop.")]
+Lenses = Annotated[list[str] | None, typer.Option("--lens", help="A lens; repeat the option for several.")]
 commands = typer.Typer()
 
 
@@ -202,7 +203,7 @@ commands = typer.Typer()
 def screen(
     universe: Annotated[str | None, typer.Option(help="sp500, a file of symbols, or symbols by comma.")] = None,
     most: Annotated[int | None, typer.Option("--max", help="Candidates kept.", min=1, max=500)] = None,
-    lens: Annotated[list[str] | None, typer.Option(help="A lens; repeat the option for several.")] = None,
+    lens: Lenses = None,
     budget: Budget = None,
     wait: Wait = True,
     yes: Yes = False,
@@ -212,7 +213,7 @@ def screen(
     """Screen a universe, research it, and let the trader decide."""
     from chordesk.tasks.workflows.screen import open_screen
 
-    lenses = _lenses(lens)
+    lenses = lens_options(lens)
     if universe is not None and not universe.strip():
         raise UsageError("--universe is empty", remedy="give sp500, a file of symbols, or symbols by comma")
     app = connected()
@@ -356,7 +357,7 @@ def forecast(app: DeskApp, budget: int | None, *, yes: bool, dry_run: bool, as_j
     return with_budget(budget, look)
 
 
-def _lenses(named: list[str] | None) -> list[str] | None:
+def lens_options(named: list[str] | None) -> list[str] | None:
     if named is None:
         return None
     return [part.strip() for item in named for part in item.split(",") if part.strip()] or [",".join(named)]

@@ -53,7 +53,7 @@ from chordesk.tasks.reading.runs import OFF, backtest_rows
 from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
-from chordesk.tasks.workflows.screen import screen_params
+from chordesk.tasks.workflows.screen import screen_params, with_lenses
 from chordesk.tools.market.past_sessions import later_session, sessions_between
 from chordesk.tools.market.prices import STALE_DAYS
 from chordesk.tools.market.protocol import MarketData
@@ -79,14 +79,16 @@ def open_backtest(
     experiment: str = "",
     arm: str = "",
     changes: Mapping[str, Any] | None = None,
+    lenses: Sequence[str] | None = None,
     look: Look | None = None,
 ) -> Run:
     """Start a walk over every so many-th session from `first` to `last`. experiment, arm: the id that the arms share,
-    and what this one is called; changes: settings in place of the desk's. Raises UsageError for a market of real time,
-    days outside its data or in the wrong order, and what the universe lacks."""
+    and what this one is called; changes: settings in place of the desk's; lenses: of its screens. Raises UsageError for
+    a market of real time, days outside its data or in the wrong order, an unknown lens, and what the universe lacks."""
     desk = app.desk
     days = sessions_between(desk.market, first, last, every)
-    settings = with_values(settings_of_walk(desk.settings, memory, rounds, universe), changes or {})
+    given = {**(changes or {}), **({"lenses": ",".join(lenses)} if lenses else {})}
+    settings = with_lenses(with_values(settings_of_walk(desk.settings, memory, rounds, universe), given))
     asked = {
         "from": first.isoformat(),
         "to": last.isoformat(),
@@ -96,7 +98,7 @@ def open_backtest(
         "universe": settings.universe,
         "experiment": experiment,
         "arm": arm,
-        "changes": dict(changes or {}),
+        "changes": given,
         "symbols": symbols_of_walk(settings.universe, desk.market_for(days[-1]), days),
         "parallel": settings.memory == "off" and settings.rounds == 0,
     }
@@ -438,6 +440,7 @@ def require_differences(settings: Settings, arms: Iterable[Arm], rounds: int = 0
             first = error.errors()[0]
             reason = f"arm {arm.name}: {first['input']!r}: {first['msg']}"
             raise SettingError(reason, remedy="`desk config` has an example of each setting") from None
+        used = with_lenses(used)
         require_prompts(used)
         require_maskable(used)
         prompts = {key: instructions(role, used) for key, role in sorted(roles_in(used).items())}

@@ -13,7 +13,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.tasks.cli.options import added
 from chordesk.tasks.cli.shell import Json, checked, day_of, make_own, run_of
-from chordesk.tasks.cli.start import DryRun, Wait, Yes, forecast, reached, see
+from chordesk.tasks.cli.start import DryRun, Lenses, Wait, Yes, forecast, lens_options, reached, see
 
 if TYPE_CHECKING:
     from chordesk.tasks.measure.playing import Player
@@ -34,6 +34,7 @@ def backtest(
     last: Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")] = None,
     every: Annotated[int, typer.Option(help="Every so many-th session; 5 is one a week.")] = 1,
     universe: Annotated[str | None, typer.Option(help="sp500, a file of symbols, or symbols by comma.")] = None,
+    lens: Lenses = None,
     memory: Annotated[
         str, typer.Option(help="What a day repeats of earlier days: off (days in parallel) or on (in order).")
     ] = "off",
@@ -54,8 +55,8 @@ def backtest(
     from chordesk.tasks.measure.backtest import open_backtest
 
     if resume is not None:
-        if (first, last, universe, budget) != (None, None, None, None) or dry_run:
-            remedy = "its days, universe and budget are those that it was begun with; leave these options out"
+        if (first, last, universe, lens, budget) != (None,) * 5 or dry_run:
+            remedy = "its days, universe, lenses and budget are those that it was begun with; leave these options out"
             raise UsageError("--resume goes on with a backtest as it is", remedy=remedy)
         _resume(resume, in_process, wait=wait, as_json=as_json)
         return
@@ -66,7 +67,9 @@ def backtest(
         raise UsageError("--universe is empty", remedy="give sp500, a file of symbols, or symbols by comma")
     with walking(checked().settings, in_process, wait) as (app, player):
         look = forecast(app, budget, yes=yes, dry_run=dry_run, as_json=as_json)
-        run = open_backtest(app, *days, every=every, universe=universe, memory=memory, look=look, **added())
+        run = open_backtest(
+            app, *days, every=every, universe=universe, memory=memory, lenses=lens_options(lens), look=look, **added()
+        )
         see(app, run, wait=wait, as_json=as_json, player=player)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind, RunState
+from chordesk.tasks.measure.backtest import Arm, require_differences
 from chordesk.tasks.measure.experiment_view import experiment
 from tests.builders import run_row
 
@@ -26,3 +29,13 @@ def test_an_arm_whose_every_session_is_missing_is_not_compared(store: Store) -> 
             UsageError, match=f"every session of backtest {names[1]} is missing: its screen failed: cass"
         ):
             experiment(session, Settings(), names)
+
+
+def test_arms_of_two_texts_of_one_lens_differ_and_an_unknown_lens_is_refused() -> None:
+    texts = [json.dumps({"mine": f"+++\nby = 'rule'\nwhere = 'momentum20 > {least}'\n+++\nRises."}) for least in (0, 1)]
+    arms = [Arm(f"a{at}", {"own_lenses": text, "lenses": "mine"}) for at, text in enumerate(texts)]
+    require_differences(Settings(), arms)
+    with pytest.raises(UsageError, match="the arms a and b differ in nothing"):
+        require_differences(Settings(), [Arm(name, arms[0].settings) for name in "ab"])
+    with pytest.raises(UsageError, match="'mine' is not a lens"):
+        require_differences(Settings(), [Arm("a", {}), Arm("b", {"lenses": "mine"})])
