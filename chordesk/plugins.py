@@ -142,6 +142,7 @@ if TYPE_CHECKING:
     from chordesk.tools.brokers.protocol import Broker as Broker
     from chordesk.tools.brokers.protocol import Streaming as Streaming
     from chordesk.tools.decimals import exact as exact
+    from chordesk.tools.decimals import plain as plain
     from chordesk.tools.decimals import stepped as stepped
     from chordesk.tools.market.clock import LiveClock as LiveClock
     from chordesk.tools.market.clock import ReplayClock as ReplayClock

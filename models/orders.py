@@ -180,6 +180,9 @@ class BrokerFill(Frozen):
 
     currency: of the price, None for the account's; rate: how much of the account's currency one unit of it was, None
     where the broker does not say, with the time and the source of it. commission and duties are in the account's.
+
+    kept: of what was bought, so much was taken as the fee: the position grows by the rest, and the commission, which is
+    its worth at the price, is no cash.
     """
 
     id: str | None = None
@@ -188,6 +191,7 @@ class BrokerFill(Frozen):
     quantity: Quantity
     price: Price
     commission: Amount
+    kept: Quantity | None = None
     at: dt.datetime
     currency: str | None = None
     rate: Price | None = None
@@ -252,6 +256,7 @@ SettlementKind = Literal[
     "fraction",
     "converted",
     "adjusted",
+    "fee",
 ]
 PAID_FOR = ("dividend", "fraction")  # cash alone: the position stays
 
@@ -262,9 +267,10 @@ class Settlement(Frozen):
 
     quantity is signed. A contract goes at price 0; the shares that it delivers come or go at its strike. Of a dividend,
     and of a fraction that a split leaves, it is what is paid for, and the position stays. An adjusted
-    contract stays and delivers other than 100 shares from then on. ratio: shares after a split for one before. growth:
-    what prices of before are divided by to compare with those after this leg. currency: of the price, None for the
-    account's; rate: into the account's currency, of a moment and a source.
+    contract stays and delivers other than 100 shares from then on. A fee is what a venue kept of a
+    purchase. ratio: shares after a split for one before. growth: what prices of before are divided by to compare with
+    those after this leg. currency: of the price, None for the account's; rate: into the account's currency, of a moment
+    and a source.
     """
 
     id: str

@@ -16,13 +16,13 @@ from chordesk.models.errors import OrderError
 from chordesk.models.events import DESK, EventType, event
 from chordesk.models.market import legs_of
 from chordesk.models.money import DOLLAR
-from chordesk.models.orders import BrokerAnswer, BrokerFill, Denied
+from chordesk.models.orders import BrokerAnswer, BrokerFill, Denied, Settlement
 from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_FINAL, ORDER_NEXT, ORDER_WORKING, ApprovalState, OrderState, TradingState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.orders import Account, Approval, Fill, Order, Preview
+from chordesk.models.tables.orders import Account, Approval, BookedSettlement, Fill, Order, Preview
 from chordesk.tools.decimals import exact, plain
-from chordesk.tools.ledger import OF_RATE, apply_fill, currency_of_account, fill_of
+from chordesk.tools.ledger import OF_RATE, apply_fill, book_settlement, currency_of_account, fill_of
 from chordesk.tools.orders import audit
 
 _LONGEST = 500
@@ -189,8 +189,35 @@ def book(session: Session, settings: Settings, order: Order, answer: BrokerAnswe
         fill_event(session, order, row)
         apply_fill(session, order.account, row.symbol, row.side, fill_of(row))
         audit.record(session, settings, "fill", order=order.id, **_facts(row))
+    for row in fresh:  # after all fills, as the books have them, by the time of their booking
+        _keep_fee(session, settings, row, answer)
     session.flush()
     return fresh
+
+
+def _keep_fee(session: Session, settings: Settings, row: Fill, answer: BrokerAnswer) -> None:
+    """Book what the venue kept of a purchase as its fee. The fill has moved the whole quantity and paid the commission
+    in cash; the fee leaves the position at the fill's price, which gives that cash back. So the cash is what was paid,
+    the position what came, and the commission is known as a cost."""
+    kept = next(
+        (fill.kept for number, fill in enumerate(answer.fills) if _fill_id(row.order_id, fill, number) == row.id), None
+    )
+    if kept is None:
+        return
+    money = {name: getattr(row, name) for name in OF_RATE}
+    leg = Settlement.model_validate(
+        {"id": f"fee/{row.id}", "kind": "fee", "symbol": row.symbol, "quantity": -kept, "price": row.price,
+         "at": row.filled_at, **money}
+    )  # fmt: skip
+    book_settlement(session, row.account, leg)
+    columns = leg.model_dump(exclude={"at", "ratio", "growth"})
+    session.add(BookedSettlement(account=row.account, settled_at=leg.at, **columns))
+    facts = {**leg.model_dump(mode="json", exclude={"kind"}), "event": leg.kind}
+    audit.record(session, settings, "settlement", account=row.account, **facts)
+
+
+def _fill_id(order_id: str, fill: BrokerFill, number: int) -> str:
+    return uuid.uuid5(uuid.UUID(order_id), f"fill/{fill.id if fill.id is not None else number}").hex
 
 
 def _require_consistent(order: Order, to: OrderState, reported: Decimal) -> None:
@@ -229,7 +256,7 @@ def _rows(session: Session, order: Order, fills: list[BrokerFill]) -> list[Fill]
     own = session.get_one(Account, order.account).currency
     return [
         Fill(
-            id=uuid.uuid5(uuid.UUID(order.id), f"fill/{fill.id if fill.id is not None else number}").hex,
+            id=_fill_id(order.id, fill, number),
             order_id=order.id,
             account=order.account,
             symbol=fill.symbol or order.contract or order.symbol,

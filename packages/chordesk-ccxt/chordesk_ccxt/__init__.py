@@ -1,6 +1,22 @@
-"""Crypto by ccxt: a market of any of its venues, and balances at two of them."""
+"""Crypto by ccxt: a market of any of its venues; balances and orders at two of them."""
 
-from chordesk.plugins import Feature, HoldingsSource, MarketEntry
+from chordesk.plugins import BrokerEntry, Feature, HoldingsSource, MarketEntry
+
+# As `orders.TAKES`: this module imports only what describes.
+_TAKES = {"market": ("day",), "limit": ("day", "gtc", "ioc"), "stop": ("gtc",), "stop_limit": ("gtc",)}
+
+
+def _broker(venue: str, play_money: bool = False) -> BrokerEntry:
+    return BrokerEntry(
+        "chordesk_ccxt.broker",
+        play_money=play_money,
+        credentials=(f"{venue.upper()}_API_KEY", f"{venue.upper()}_API_SECRET"),
+        takes=_TAKES,
+        options=False,
+        # An order is in one of the venue's lists from the moment that it has it.
+        knows_within=900.0,
+    )
+
 
 FEATURE = Feature(
     name="ccxt",
@@ -14,6 +30,11 @@ FEATURE = Feature(
             options=("CCXT_STAND_IN",),
         )
         for name in ("kraken", "binance")
+    },
+    brokers={
+        "ccxt-kraken": _broker("kraken"),
+        "ccxt-binance": _broker("binance"),
+        "ccxt-binance-testnet": _broker("binance_testnet", play_money=True),
     },
     settings_schema="chordesk_ccxt.settings:CcxtSettings",
 )

@@ -79,11 +79,13 @@ def require_reading(rights: Rights, venue: Venue) -> None:
 
 class Balances(NamedTuple):
     """What an account has by coin: free and in orders together. locked: of it what cannot be traded, such as what is
-    staked. number: the venue's own for the account, empty where it says none."""
+    staked. number: the venue's own for the account, empty where it says none. closed: the venue takes no orders on
+    it."""
 
     held: Mapping[str, Decimal]
     locked: Mapping[str, Decimal]
     number: str = ""
+    closed: bool = False
 
 
 def balances_of(venue: Venue) -> Balances:
@@ -115,7 +117,12 @@ def _binance_balances(venue: Venue) -> Balances:
     # Flexible savings are listed as coins of their own.
     saved = {name: amount for name, amount in coins.items() if name.startswith("LD") and name[2:] in venue.coins()}
     held = {name: amount for name, amount in coins.items() if name not in saved}
-    return Balances(held, {name[2:]: amount for name, amount in saved.items()}, str(told.get("uid") or ""))
+    return Balances(
+        held,
+        {name[2:]: amount for name, amount in saved.items()},
+        str(told.get("uid") or ""),
+        told["canTrade"] is False,
+    )
 
 
 _BALANCES = {"kraken": _kraken_balances, "binance": _binance_balances}

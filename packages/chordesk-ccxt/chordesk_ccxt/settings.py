@@ -7,13 +7,16 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, field_validator
 
-from chordesk.plugins import of_process, of_run
+from chordesk.plugins import of_desk, of_process, of_run
 
 _VENUE = re.compile(r"[a-z0-9]{2,40}")
 
 
 class CcxtSettings(BaseModel):
     venue: str = of_run("kraken", "venue of the ccxt market, by its name in ccxt", "binance")
+    money: str = of_desk(
+        "", "what a venue's account counts in; empty: USD at Kraken, USDT at Binance", "EUR", pattern=r"[A-Z]{0,10}"
+    )
     url: str = of_process(
         "", "a stand-in on this machine in place of the venue, for tests and trials", "http://127.0.0.1:8123"
     )

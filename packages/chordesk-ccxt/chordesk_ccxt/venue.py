@@ -26,6 +26,7 @@ CLOCK_SECONDS = 30.0  # that the venue's clock and this machine's may be apart
 # Requests a second and at once. Kraken counts a private question as one and forgets one in three seconds.
 PACES = {"kraken": Pace(1.0, 12), "binance": Pace(10.0, 40)}
 PACE = Pace(2.0, 10)
+_NONCES = 5  # numbers that a request is tried with
 _MOST = 200  # characters of a venue's text
 _DEFINITE = (
     "InvalidOrder", "InsufficientFunds", "BadRequest", "AuthenticationError", "OperationRejected", "NotSupported",
@@ -44,6 +45,10 @@ class VenueRefused(MarketError):
     """The venue said no."""
 
 
+class _NonceTaken(VenueSilent):
+    """A signed request whose number another process has overtaken: it was refused before it was read."""
+
+
 class Pair(NamedTuple):
     """A pair as its venue trades it. cost: the least worth of an order, in the second currency. maker, taker: the fees
     of the lowest tier as fractions; None where the venue does not say."""
@@ -60,6 +65,7 @@ class Pair(NamedTuple):
     maker: float | None
     taker: float | None
     types: tuple[str, ...]  # of orders, where the venue says
+    names: tuple[str, ...]  # by which the venue names it in its answers
 
 
 @cache
@@ -108,6 +114,7 @@ class Venue:
         self._lock = threading.RLock()
         self._client: Any = None
         self._pairs: dict[str, Pair] = {}
+        self._symbols: dict[str, str] = {}
         self._pairs_at = self._clock_at = -1e9
 
     def __repr__(self) -> str:
@@ -122,6 +129,7 @@ class Venue:
                     raise self._unread("list of pairs")
                 found = [_pair_of(row) for row in rows.values() if row.get("spot")]
                 self._pairs = {pair.symbol: pair for pair in found}
+                self._symbols = {name: pair.symbol for pair in found for name in pair.names}
                 self._pairs_at = time.monotonic()
                 if not self._pairs:
                     raise VenueSilent(f"{self.title} lists no pair", remedy="try again; its status page says more")
@@ -129,6 +137,12 @@ class Venue:
 
     def coins(self) -> set[str]:
         return {coin for pair in self.pairs().values() for coin in (pair.base, pair.quote)}
+
+    def symbol_of(self, name: str) -> str:
+        """Return the desk's symbol by one of the venue's names of a pair. Raises KeyError."""
+        with self._lock:
+            self.pairs()
+            return self._symbols[name]
 
     def pair(self, symbol: str) -> Pair:
         """Raises MarketError for a symbol that the venue does not have, or lists no more."""
@@ -173,9 +187,16 @@ class Venue:
 
     def ask(self, method: str, *arguments: Any, seconds: float = 0.0) -> Any:
         """Return what a method of ccxt's client returns. Raises VenueRefused and VenueSilent."""
-        source = source_of(self.name)
-        source.wait()
-        limit = seconds or self._seconds
+        for left in reversed(range(_NONCES)):
+            source_of(self.name).wait()
+            try:
+                return self._once(method, arguments, seconds or self._seconds)
+            except _NonceTaken as taken:
+                if not left:
+                    raise VenueSilent(*taken.args, remedy=taken.remedy) from None
+        raise AssertionError("not reached")
+
+    def _once(self, method: str, arguments: tuple[Any, ...], limit: float) -> Any:
         with self._lock:
             client = self.client()
             client.status, client.headers_of_answer = 0, {}
@@ -195,6 +216,9 @@ class Venue:
         if not isinstance(error, ccxt.BaseError):
             return self._unread("answer")
         text, status = self._text_of(error), int(client.status or 0)
+        if "Invalid nonce" in text:
+            reason = f"{self.title} refuses the number of the request: {text}"
+            return _NonceTaken(reason, remedy="give each program that trades there a key of its own")
         if status in (418, 429) or isinstance(error, ccxt.DDoSProtection | ccxt.RateLimitExceeded):
             limited = source_of(self.name).limited(retry_after(client.headers_of_answer.get("Retry-After")))
             return VenueSilent(str(limited.args[0]), remedy=limited.remedy)
@@ -255,6 +279,7 @@ def _pair_of(row: Mapping[str, Any]) -> Pair:
         maker=row.get("maker"),
         taker=row.get("taker"),
         types=tuple(info.get("orderTypes") or ()) if isinstance(info, dict) else (),
+        names=tuple(str(name) for name in (row["id"], row.get("altname"), row.get("wsId")) if name),
     )
 
 

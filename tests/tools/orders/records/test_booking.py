@@ -20,7 +20,9 @@ from chordesk.models.errors import OrderError
 from chordesk.models.events import DESK, Domain, Envelope, EventType
 from chordesk.models.orders import BrokerAnswer
 from chordesk.models.states import ORDER_NEXT, OrderState
-from chordesk.models.tables.orders import Order
+from chordesk.models.tables.orders import Order, Position
+from chordesk.tools.books import books_of
+from chordesk.tools.decimals import exact
 from chordesk.tools.orders import approvals, halting
 from chordesk.tools.orders.booking import advance, book, load_order
 from tests.examples import examples
@@ -66,6 +68,31 @@ def test_an_order_is_filled_in_parts_and_each_part_once(new_desk: NewDesk) -> No
     whole = answer_of("filled", one, two)
     assert [book_answer(desk, order, whole), book_answer(desk, order, whole)] == [1, 0]
     assert shown(desk) == ("filled", {"AAA": 10}, 100_000 - 400.5 - 606.5, 2)
+
+
+def test_a_fee_that_is_kept_of_a_purchase_is_a_cost_and_no_cash(new_desk: NewDesk) -> None:
+    """Twice in parts and each once; the books from the first row on are those that were kept."""
+    desk = new_desk()
+    order = sent(desk)
+    parts = [("x1", 4.0, 100.0, 0.01), ("x2", 3.0, 110.0, 0.02), ("x3", 3.0, 90.0, 0.0)]
+    made = [
+        {"id": id_, "quantity": part, "price": price, "commission": kept * price, "kept": kept or None, "at": AT}
+        for id_, part, price, kept in parts
+    ]
+    for status, rows in (("partially_filled", made[:1]), ("filled", made), ("filled", made)):
+        book_answer(
+            desk, order, BrokerAnswer.model_validate({"status": status, "broker_order_id": "b1", "fills": rows})
+        )
+    assert shown(desk) == ("filled", {"AAA": 9.97}, 100_000 - 400 - 330 - 270, 3)
+    assert [fill.commission for fill in desk.fills()] == [1.0, 2.2, 0.0]
+    with desk.store.read() as session:
+        whole = books_of(session, desk.settings.account, 0.0)
+        held = session.get_one(Position, (desk.settings.account, "AAA"))
+    assert whole.cash == exact(desk.cash())
+    assert (float(whole.held["AAA"][0]), float(whole.held["AAA"][1])) == (
+        held.quantity,
+        pytest.approx(held.average_cost),
+    )
 
 
 def test_old_news_of_an_order_at_work_is_passed_over(new_desk: NewDesk) -> None:
