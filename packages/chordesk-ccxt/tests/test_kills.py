@@ -104,6 +104,7 @@ def made(template: Path, home: Path, far: FarVenue) -> Desk:
     return Desk(store, settings, market, build_broker(settings, market, store), lease)
 
 
+@pytest.mark.timeout(3600)  # of all points
 def test_a_kill_anywhere_loses_no_order_and_doubles_none(
     tmp_path: Path, far: FarVenue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
