@@ -409,6 +409,7 @@ def test_nothing_of_an_outside_account_is_anywhere_but_in_its_tables(watched: Wa
     may be told weights here, which are no amounts."""
     asked = b"\n".join(json.dumps(one.body).encode() for one in watched.model.calls())
     assert b"heldElsewhere" in asked, "the trader was told of it"
+    assert any(b"Held elsewhere" in data for data in watched.shown.values()), "a report has it"
     database = [watched.desk.home / f"desk.db{end}" for end in ("", "-wal", "-shm")]
     found = seen("prompts", asked, BOOK) + in_files(watched.desk.home, database, BOOK)
     for name, data in watched.shown.items():

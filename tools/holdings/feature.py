@@ -1,6 +1,6 @@
 """Outside accounts: what somebody holds at other brokers, which bounds the desk's sizes and is never traded."""
 
-from chordesk.models.features import Command, Feature, HoldingsSource, View
+from chordesk.models.features import Command, Feature, HoldingsSource, Shown, View
 
 _TOOLS, _TASKS = "chordesk.tools.holdings", "chordesk.tasks.holdings"
 FEATURE = Feature(
@@ -9,6 +9,7 @@ FEATURE = Feature(
     commands={
         "holdings": Command(f"{_TASKS}.commands", "Look", "Accounts at other brokers: import, show, forget them."),
     },
+    shown={"holdings": Shown(f"{_TASKS}.brief:held_elsewhere", "report", template=f"{_TASKS}:holdings")},
     brief=(f"{_TASKS}.brief:brief_of_trader",),
     options={"research": (f"{_TASKS}.command_options:weakest",)},
     subcommands={"orders": (f"{_TASKS}.command_options",)},
