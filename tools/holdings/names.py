@@ -93,6 +93,17 @@ def ticker(text: str, currency: str) -> str | None:
     return found if is_symbol(found) else None
 
 
+_TOTAL = re.compile(
+    r"(?:grand |account |portfolio |sub-?)?totals?|sum|summe|gesamt(?:summe|wert)?|totaal|totale|somme|suma|合计|总计",
+    re.IGNORECASE,
+)
+
+
+def is_total(text: str) -> bool:
+    """Whether a cell names a row of sums, in the languages of the files that are known."""
+    return _TOTAL.fullmatch(" ".join(text.split()).rstrip(":").strip()) is not None
+
+
 _KINDS: tuple[tuple[Kind, str], ...] = (
     ("option", "option options opt call put"),
     ("cash", "cash money sweep currency"),

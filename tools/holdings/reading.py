@@ -37,6 +37,7 @@ from chordesk.tools.holdings.ledgers.robinhood import ROBINHOOD
 from chordesk.tools.holdings.ledgers.scalable import SCALABLE
 from chordesk.tools.holdings.ledgers.trade_republic import TRADE_REPUBLIC
 from chordesk.tools.holdings.ledgers.trading212 import TRADING212
+from chordesk.tools.holdings.names import is_total
 from chordesk.tools.holdings.sheets import DELIMITERS, MOST_BYTES, Hints, Sheet, split, text_rows
 from chordesk.tools.market.files.tables import Problems
 
@@ -111,23 +112,23 @@ def _recognised(path: Path, name: str, hints: Hints, only: str | None) -> tuple[
     lines, doubt = text_rows(path, name)
     if any(lines[0].lstrip().startswith(mark) for mark in _OFX):
         raise UsageError(f"{name} is OFX, and no table", remedy="export the positions as CSV; nothing was written")
-    first: Sheet | None = None
+    sheets: list[Sheet] = []
     broken = ""
+    for delimiter in DELIMITERS:
+        try:
+            sheets.append(Sheet(name, delimiter, split(lines, delimiter), hints, Problems()))
+        except csv.Error as error:
+            broken = str(error)
+        except Oversized as error:
+            raise UsageError(f"{name}: {error}", remedy="export the positions of one account alone") from None
     for chosen in FORMATS:
         if only is not None and chosen.key != only:
             continue
-        for delimiter in DELIMITERS:
-            try:
-                sheet = Sheet(name, delimiter, split(lines, delimiter), hints, Problems())
-            except csv.Error as error:
-                broken = str(error)
-                continue
-            except Oversized as error:
-                raise UsageError(f"{name}: {error}", remedy="export the positions of one account alone") from None
-            first = first or sheet
+        for sheet in sheets:
             if chosen.fits(sheet):
                 sheet.notes += [f"the file {doubt}"] if doubt else []
                 return chosen, sheet
+    first = sheets[0] if sheets else None
     if broken:
         raise UsageError(f"{name} is no CSV: {broken}", remedy="the file may be cut; export it anew")
     head = one_line(first.rows[0].text, 80) if first is not None and first.rows else "nothing"
@@ -150,6 +151,9 @@ def _finished(sheet: Sheet, found: Statement, parsed: Parsed, hints: Hints, rate
         raise UsageError(f"{sheet.name} is of {as_of}, which is later than today", remedy="correct the day")
     if as_of < dt.date(1990, 1, 1):
         raise UsageError(f"{sheet.name} is of {as_of}: that is too long ago to be meant", remedy="correct the day")
+    for one in found.holdings:
+        if one.kind != "cash" and is_total(one.symbol or one.name):
+            sheet.error(one.line, f"{one_line(one.name, 40)!r} would be a holding, and is the word for a sum")
     rows = tuple(
         replace(one, rate=one.rate or parsed.dollars(one.currency) or rates.get(one.currency)) for one in found.holdings
     )

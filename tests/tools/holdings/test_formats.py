@@ -183,6 +183,20 @@ def test_what_is_no_table_of_holdings_is_said(data: bytes, words: str, tmp_path:
         read_file(path, HINTS)
 
 
+@pytest.mark.parametrize("word", ["Total", "GESAMT", "Grand Total:", "合计"])
+def test_a_row_of_sums_is_no_holding(word: str, tmp_path: Path) -> None:
+    for row in (f"{word},,10,,{{}},", f",{word},,,{{}},"):
+        for total, is_right in (("2005", True), ("2105", False)):
+            path = tmp_path / "mine.csv"
+            text = f"symbol,name,quantity,price,value,as_of\nAAPL,Apple,10,200.5,2005,2026-01-05\n{row.format(total)}\n"
+            path.write_text(text, encoding="utf-8")
+            if is_right:
+                assert [one.symbol for one in read_file(path, HINTS).statements[0].holdings] == ["AAPL"]
+            else:
+                with pytest.raises(UsageError, match=r"the file's total of the file is 2,105.00, and its rows come to"):
+                    read_file(path, HINTS)
+
+
 def test_what_a_file_leaves_open_a_person_says(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text('symbol,quantity,price,as_of\nAAPL,"1,234","5,678",03/04/2026\n', encoding="utf-8")

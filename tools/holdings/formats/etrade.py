@@ -41,9 +41,10 @@ def _read(sheet: Sheet) -> Parsed:
     as_of = american_day(footer.text) if footer is not None else None
     draft = Draft(number[1] if number else "", named.cell(0)[:40] if named else "", as_of)
     table.rows = [row for row in below if row is not footer and len(row.cells) > 1]
+    taken = {row.line for row in table.rows}
     understood([table])
     for row in below:
-        if row in table.rows:
+        if row.line in taken:
             if table.whole(row):
                 _position(sheet, table, row, draft, out)
         elif row is not footer:

@@ -35,11 +35,12 @@ def _read(sheet: Sheet) -> Parsed:
     out = Parsed()
     below = sheet.rows[at + 1 :]
     table.rows = [row for row in below if len(row.cells) > 2 and table.raw(row, "number")]
+    taken = {row.line for row in table.rows}
     understood([table])
     found: dict[str, Draft] = {}
     as_of = next((day for row in below if "downloaded" in row.text.lower() and (day := american_day(row.text))), None)
     for row in below:
-        if row not in table.rows:
+        if row.line not in taken:
             out.leave(row, "a line of words below the table")
         elif table.whole(row):
             _position(sheet, table, row, drafts_of(found, table.raw(row, "number"), table.text(row, "label", 40)), out)

@@ -17,7 +17,7 @@ from chordesk.tools.holdings.formats.format import (
     total_value,
     unknown_option,
 )
-from chordesk.tools.holdings.names import ISIN, kind_of, option, ticker
+from chordesk.tools.holdings.names import ISIN, is_total, kind_of, option, ticker
 from chordesk.tools.holdings.sheets import Row, Sheet, Table, columns, find, understood
 
 COLUMNS = columns(
@@ -56,7 +56,9 @@ def _read(sheet: Sheet) -> Parsed:
     for row in table.rows:
         if not table.whole(row):
             continue
-        if table.raw(row, "symbol").strip().lower() in ("total", "totals", "sum"):
+        if is_total(table.raw(row, "symbol")) or (
+            not table.raw(row, "isin").strip() and is_total(table.raw(row, "name"))
+        ):
             total = (row, table.number(row, "value"))
             continue
         draft = drafts_of(found, table.raw(row, "number"), table.text(row, "account", 40))
@@ -87,7 +89,8 @@ def _newest(sheet: Sheet, table: Table, draft: Draft, days: dict[dt.date, list[i
         return
     draft.as_of = max(days)
     kept = set(days[draft.as_of])
-    older = [row for row in table.rows if any(row.line in lines for lines in days.values()) and row.line not in kept]
+    earlier = {line for lines in days.values() for line in lines} - kept
+    older = [row for row in table.rows if row.line in earlier]
     for row in older:
         out.leave(row, f"of an earlier day than {draft.as_of}")
     if len(days) > 1:
