@@ -1,6 +1,6 @@
 """Questions in words about the desk, answered from its rows."""
 
-from chordesk.models.features import Command, Feature
+from chordesk.models.features import Command, Feature, View
 
 _TASKS = "chordesk.tasks.asking"
 FEATURE = Feature(
@@ -11,5 +11,7 @@ FEATURE = Feature(
     },
     answers=(f"{_TASKS}.lookup:answer",),
     routes=(f"{_TASKS}.routes:router",),
+    views=(View("/ask", "Ask", "of/asking/ask", part="Ask", menu=True, key="k"),),
+    pages=(_TASKS,),
     documents=("asking.md",),
 )
