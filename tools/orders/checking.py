@@ -15,7 +15,7 @@ from chordesk.models.answers import Frozen, Instrument, Rating
 from chordesk.models.errors import MarketError
 from chordesk.models.exchanges import EXCHANGES, exchange_code
 from chordesk.models.market import Listing, Quote, legs_of, multiplier_of
-from chordesk.models.money import Duty, FxRate, pair_name
+from chordesk.models.money import Duty, FxRate, coded, pair_name
 from chordesk.models.orders import (
     AccountView,
     Cleared,
@@ -164,7 +164,7 @@ def assess(
     terms = snapshot.terms_of(order.symbol)
     quantity = _tradable(order, price, fx, terms)
     if quantity <= 0:
-        return _too_small(order, price, fx, terms)
+        return _too_small(order, price, fx, terms, account_money(session, settings, order.account).base)
     context = _risk_context(session, order, snapshot, settings, market, broker, (trading, why), quote, keep=not dry)
     net = _net(order, snapshot, why_unpriced)
     duties = _duties(order, snapshot, exact(price) * quantity, fx)
@@ -261,12 +261,16 @@ def _tradable(order: Order, price: float, fx: FxRate | None, terms: Terms) -> De
     return terms.quantity(units, opens=order.action in _ENTRIES)
 
 
-def _too_small(order: Order, price: float, fx: FxRate | None, terms: Terms) -> Denied:
+def _too_small(order: Order, price: float, fx: FxRate | None, terms: Terms, base: str) -> Denied:
     lot = terms.least if order.action in _ENTRIES else terms.part
     unit = f"contract {order.contract}" if order.contract else f"share of {order.symbol}"
     unit = unit if lot == 1 else f"lot of {plain(lot)} of {order.symbol}"
-    wanted = f"notional {plain(order.notional or 0)}" if order.quantity is None else f"{plain(order.quantity)} of it"
-    at = plain(price) if fx is None else f"{fx.currency} {plain(price)}, {plain(fx.rate)} of the account's currency,"
+    wanted = f"{plain(order.quantity or 0)} of it"
+    if order.quantity is None:
+        wanted = f"notional {coded(plain(order.notional or 0), base)}"
+    at = coded(plain(price), base)
+    if fx is not None:
+        at = f"{fx.currency} {plain(price)}, {plain(fx.rate)} of the account's currency,"
     reason = f"{wanted} at {at} is less than one {unit}"
     code = DenialCode.MALFORMED if lot == 1 else DenialCode.LOT
     return deny(code, reason, "0 whole", f"at least {plain(lot)} whole")

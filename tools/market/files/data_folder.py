@@ -47,6 +47,7 @@ from chordesk.tools.market.files.news_and_earnings import read_earnings, read_he
 from chordesk.tools.market.files.rates import read_fx
 from chordesk.tools.market.files.stated_actions import ACTION_COLUMNS, StatedAction, stated_action
 from chordesk.tools.market.files.tables import ENDINGS, Problems, rows_of
+from chordesk.tools.market.fx import traded_in
 from chordesk.tools.market.prices import is_like_a_split
 from chordesk.tools.market.protocol import Action
 from chordesk.tools.market.replay.market import Columns, NameChange, ReplayData, columns_in, read_cache, write_cache
@@ -358,7 +359,7 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
     units = units_of(written.symbols, stated, problems, _listings_name(folder))
     rows, adjusted = priced(in_major(written, units), reader.columns, kind, problems)
     rows, adjusted = checked(rows, reader.columns, adjusted, problems)
-    changes = [] if problems.errors else name_changes(rows, *_stated_changes(folder, rows, problems), problems)
+    changes = [] if problems.errors else _changes(folder, rows, stated, problems)
     rows, adjusted = carried(rows, adjusted, changes)
     if not len(rows.day) and not problems.errors:
         problems.error("bars", "no bar with a price")
@@ -522,6 +523,16 @@ def read_members(folder: DataFolder, symbols: Sequence[str], problems: Problems)
         found = read_universe(folder.universe, folder.name(folder.universe), frozenset(symbols), problems)
     stated = read_stated(folder, Problems(most=0))
     return found._replace(listings=with_stated(found.listings, stated)) if stated else found
+
+
+def _changes(
+    folder: DataFolder, rows: Rows, listings: Mapping[str, StatedListing], problems: Problems
+) -> list[NameChange]:
+    def currency(symbol: str) -> str:
+        return str(listings[symbol].fields["currency"]) if symbol in listings else traded_in(symbol)
+
+    stated, companies = _stated_changes(folder, rows, problems)
+    return name_changes(rows, stated, companies, problems, currency)
 
 
 def _listings_name(folder: DataFolder) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from chordesk.tools.market.clock import hours_of
 from chordesk.tools.market.files.bars import Rows
 from chordesk.tools.market.files.tables import Column, Problems, day_of, symbol_of
+from chordesk.tools.market.fx import traded_in
 from chordesk.tools.market.replay.market import NameChange
 
 CHANGE_COLUMNS = {
@@ -40,10 +41,15 @@ class Span(NamedTuple):
 
 
 def name_changes(
-    rows: Rows, stated: Sequence[Stated], companies: Mapping[str, str], problems: Problems
+    rows: Rows,
+    stated: Sequence[Stated],
+    companies: Mapping[str, str],
+    problems: Problems,
+    currency_of: Callable[[str], str] = traded_in,
 ) -> list[NameChange]:
     """Return the changes in ascending order of their days. A stated one that the bars contradict is an error, one
-    without bars of both names a warning. companies: an identifier, such as a CIK, by symbol."""
+    without bars of both names a warning. companies: an identifier, such as a CIK, by symbol. What is held, its cost and
+    its stops do not follow into another currency: such a stated change is an error, and none is inferred."""
     spans = _spans(rows)
     found: list[NameChange] = []
     for change, file, row in stated:
@@ -55,12 +61,16 @@ def name_changes(
         elif (early := rows.day_at(spans[change.new].first)) < change.day:
             why = f"{change.new} has a bar of {early}, before {change.day}: a name follows where the other ends"
             problems.error(file, why, row, "date")
-        elif any(change.old == other.old or change.new == other.new for other in found):
+        elif (own := currency_of(change.old)) != (other := currency_of(change.new)):
+            why = f"{change.old} is priced in {own} and {change.new} in {other}: what is held cannot follow"
+            problems.error(file, f"{why}; leave the row out, and sell the one before it ends", row, "new")
+        elif any(change.old == one.old or change.new == one.new for one in found):
             problems.error(file, f"{change.old} or {change.new} has a second change: a name follows one name", row)
         else:
             found.append(change)
     known = {symbol for change in found for symbol in change[:2]}
-    found += [one for one in _by_company(rows, spans, companies) if not known & {one.old, one.new}]
+    inferred = (one for one in _by_company(rows, spans, companies) if currency_of(one.old) == currency_of(one.new))
+    found += [one for one in inferred if not known & {one.old, one.new}]
     return sorted(found, key=lambda one: (one.day, one.old))
 
 

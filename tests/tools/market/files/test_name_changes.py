@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from chordesk.models.errors import SettingError
+from chordesk.tools.market.files.data_folder import check_folder
 from chordesk.tools.market.files.market import build
 from chordesk.tools.orders.protection import held_plans
 from tests.tools.market.files import folders
@@ -69,3 +70,16 @@ def test_a_change_that_the_bars_contradict_is_named(tmp_path: Path) -> None:
 def test_before_its_day_a_new_name_is_unknown(tmp_path: Path) -> None:
     found = market(tmp_path, written(tmp_path / "data"), DAYS[AT - 1])
     assert (found.unknown(["NEW", "OLD"]), found.renamed("OLD")) == (["NEW"], None)
+
+
+def test_no_name_follows_into_another_currency(tmp_path: Path) -> None:
+    """Of shares held for pounds the cost and the stops would stand in dollars, and cash would come out of nothing."""
+    days = sessions("2024-01-02", 40, "XLON")
+    write_table(tmp_path / "own" / "bars" / "AZN.L.csv", HEADER, walk(days))
+    write_table(tmp_path / "own" / "bars" / "AZN.csv", HEADER, walk(sessions("2024-03-01", 40), 127.0))
+    write_table(tmp_path / "own" / "listings.csv", ("symbol", "currency"), [("AZN.L", "GBP")])
+    write_table(tmp_path / "own" / "changes.csv", ("old", "new", "date"), [("AZN.L", "AZN", "2024-03-01")])
+    (found,) = check_folder(tmp_path / "own", "auto", 1).problems.of("error")
+    assert "AZN.L is priced in GBP and AZN in USD: what is held cannot follow" in str(found)
+    write_table(tmp_path / "own" / "listings.csv", ("symbol", "currency"), [("AZN.L", "USD")])
+    assert check_folder(tmp_path / "own", "auto", 1).problems.errors == 0
