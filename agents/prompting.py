@@ -46,11 +46,13 @@ def render(role: Role, subject: Mapping[str, Any], settings: Settings, *, afresh
         raise UsageError(f"the subject of {role.key} lacks {', '.join(sorted(lacking))}", remedy=remedy)
     # The policies of screens and the trader read the constraints as data; the others have them in words alone.
     told = {name: part for name, part in subject.items() if name != "constraints" or role.mode != "research"}
+    changed = told.pop("changed", None)
     try:
         user = _environment().get_template(role.question).render(
             constraints=subject["constraints"], market=settings.market,
             replayed=settings.market in REPLAYING, abroad=_abroad(settings), subject_block=subject_block(told),
-            afresh=afresh, board="board" in subject, money=partial(_money, currency=settings.currency),
+            afresh=afresh, changed=changed, board="board" in subject,
+            money=partial(_money, currency=settings.currency),
         )  # fmt: skip
     except UndefinedError as error:
         raise UsageError(f"the subject of {role.key} lacks {error}", remedy=remedy) from None

@@ -108,9 +108,11 @@ class CandidateSubject(MarketView):
 
 
 class ResearchSubject(CandidateSubject, total=False):
-    """One candidate. memory: lines on what the desk concluded and did before."""
+    """One candidate. memory: lines on what the desk concluded and did before. changed: the first thing that is not as
+    it was for the role's last report."""
 
     memory: str | None
+    changed: str
 
 
 class SkepticSubject(ResearchSubject):
@@ -139,6 +141,7 @@ class AnalystSubject(CandidateSubject, total=False):
     limits: ContractLimits
     chart: dict[str, Any]
     memory: str | None
+    changed: str
 
 
 class SynthesisSubject(TypedDict):

@@ -309,6 +309,18 @@ class Report(Identified, Dated, table=True):
     market_at: dt.datetime = Field(sa_type=Utc)
 
 
+class ReportBasis(DeskTable, table=True):
+    """What a report was made from, so that it may count again (DESK_REUSE): digest of its role (instructions, tools,
+    schema, model), parts of its question, and its calls with their whole answers as packed JSON. tokens: of its turn.
+    """
+
+    report_id: str = Field(foreign_key="report.id", primary_key=True)
+    digest: str
+    question: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    calls: bytes = Field(sa_type=LargeBinary)
+    tokens: int = 0
+
+
 class Verdict(Identified, Dated, table=True):
     """The reduced reports of one candidate. market_at: market time. pooled: a `models.thesis.Pooled`; null where
     stances decided, and of older versions."""

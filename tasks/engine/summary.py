@@ -17,7 +17,7 @@ from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.money import DOLLAR
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run
-from chordesk.models.states import OrderState, RunState, StepState
+from chordesk.models.states import OrderState, RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, Order, Position
 from chordesk.models.tables.runs import Analysis, Candidate, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
@@ -29,6 +29,7 @@ log = structlog.get_logger(__name__)
 _REASONS, _REASON_CHARS = 3, 300  # shown of a run whose every report failed
 _WITHOUT = {ReportStatus.FAILED: "failed", ReportStatus.REFUSED: "was refused"}
 BLOCKED = "blocked"  # status of a step that trading kept from its work; its result has the reason
+REUSED = "reused"  # the status of a report step whose role's earlier report counts again
 GOES_ON = "goes_on"  # in the result of a step that goes on in another one: it is no end
 
 
@@ -104,6 +105,7 @@ def summarise(session: Session, run: Run, settings: Settings) -> dict[str, Any]:
         "lenses": _by_lens(session, run),
         "tools": _tools(session, run.id),
         "grounding": _grounding(session, run.id),
+        **_reused(session, run.id),
         **portfolio,
         **_own_figures(session, run),
     }
@@ -146,6 +148,13 @@ def _by_lens(session: Session, run: Run) -> dict[str, int]:
 def _tools(session: Session, run_id: str) -> dict[str, int]:
     calls = select(ToolCall.tool, func.count()).join(Turn).where(Turn.run_id == run_id).group_by(ToolCall.tool)
     return dict(sorted(session.exec(calls).all(), key=lambda row: (-row[1], row[0])))
+
+
+def _reused(session: Session, run_id: str) -> dict[str, Any]:
+    """Return how many reports counted again, and the tokens that their turns had taken; nothing without any."""
+    results = session.exec(select(Step.result).where(Step.run_id == run_id, Step.kind == StepKind.REPORT)).all()
+    found = [one for one in results if one.get("status") == REUSED]
+    return {"reused": {"reports": len(found), "tokens": sum(one["tokens"] for one in found)}} if found else {}
 
 
 def _grounding(session: Session, run_id: str) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from chordesk.models.tables.runs import (
     lens_title,
     research_run,
 )
+from chordesk.tasks.engine.summary import REUSED
 from chordesk.tasks.reading.run_parts import call
 from chordesk.tools import rogue_calls
 from chordesk.tools.ledger import currency_of_account
@@ -389,12 +390,17 @@ class Builder:
             )
         else:
             wanted = wanted.where(Report.run_id == run_id, Report.symbol == symbol, Step.kind == StepKind.GRAPH)
+        steps = select(Step.result).where(Step.run_id == run_id, Step.subject == symbol, Step.kind == StepKind.REPORT)
+        again = {
+            row["report_id"]: row["reason"] for row in self.session.exec(steps).all() if row.get("status") == REUSED
+        }
         return [
-            self._report(report, turn, step, causes)
+            self._report(report, turn, step, causes, again.get(report.id))
             for report, turn, step in self.session.exec(wanted.order_by(col(Turn.started_at), col(Report.role))).all()
         ]
 
-    def _report(self, report: Report, turn: Turn, step: Step, causes: Sequence[str]) -> str:
+    def _report(self, report: Report, turn: Turn, step: Step, causes: Sequence[str], reused: str | None = None) -> str:
+        """reused: how it came to count again, where it is of an earlier run."""
         turns: Sequence[Turn] = [turn]
         if step.kind == StepKind.GRAPH:  # all turns of the graph made it
             of_graph = select(Turn).join(Step).where(Turn.run_id == report.run_id, Turn.subject == report.symbol)
@@ -417,6 +423,7 @@ class Builder:
             "tokens": sum(tokens) if tokens else None,
             "calls": [{"id": id_, "tool": tool, "success": success} for id_, tool, success in calls],
             "pictures": list(dict.fromkeys(path_in_home(digest, kind) for digest, kind in pictures)),
+            **({"reused": reused} if reused is not None else {}),
         }
         return self.add("report", report.id, f"{report.role}: {stance_of(report)}", causes, None, facts, turn)
 

@@ -40,6 +40,7 @@ from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.engine.summary import GOES_ON
 from chordesk.tasks.worker.endings import Done, Ending
+from chordesk.tasks.workflows.reusing import reports_of, same_question
 from chordesk.tools import rogue_calls
 from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.earnings import next_earnings
@@ -59,10 +60,12 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         joins = [step.id, *filter(None, [step.payload.get("before")])]
         steps: Sequence[Step] = session.exec(select(Step).where(col(Step.parent_id).in_(joins))).all()
         stored = step.payload.get("stored")
-        earlier = session.exec(select(Report).where(col(Report.id).in_(stored))).all() if stored else []
+        lent = session.exec(select(Report).where(col(Report.id).in_(stored))).all() if stored else []
+        reused = reports_of(session, steps)
     # Reports that were begun beside a role which then rejected are not used, as if they had waited for it.
-    unused = _unused(found)
+    unused = _unused([*found, *reused])
     found = [row for row in found if row.role not in unused]
+    earlier = [*lent, *(row for row in reused if row.role not in unused)]
     steps = [row for row in steps if row.role not in unused]
     market = desk.market_of(step.run_id)
     now = market.clock.now()
@@ -83,7 +86,10 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     verdict = verdict_row(step, reduced, now)
     plans = [] if (made := _plan(desk, step, verdict, reports, given)) is None else [made]
     links = [VerdictReport(verdict_id=verdict.id, report_id=row.id) for row in reports]
-    question = verdict_question(market, desk.settings_of(step.run_id), verdict)
+    if found or not reused:
+        question = verdict_question(market, desk.settings_of(step.run_id), verdict)
+    else:
+        question = same_question(verdict.id, verdict.symbol, reused)
     return Done({"rating": reduced.rating}, ([verdict], links, plans), also=question)
 
 

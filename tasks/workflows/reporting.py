@@ -20,6 +20,7 @@ from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.memory import symbol_memory
 from chordesk.tasks.worker.endings import Done, Ending
+from chordesk.tasks.workflows.reusing import basis_of, look
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.questions.theses import measured, thesis_question
 from chordesk.tools.registry import ToolContext
@@ -40,28 +41,44 @@ def report_step(parent: str, symbol: str, role: str, payload: dict[str, Any]) ->
 def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Run one role on one candidate, store its report, and start the roles that follow it."""
     context = desk.tool_context(step.run_id)
-    run = _turn(desk, step, held, context)
+    subject = None if (why := no_current_price(context.market, step.subject)) else _subject(desk, step, context)
+    earlier = look(desk, step, subject) if subject is not None else None
+    if earlier is not None and earlier.report is not None:
+        children, cancels = _next(step, earlier.report.verdict, goes_on=_stands(step, earlier.report.status))
+        return Done(earlier.result(context.clock.now()), (), children, cancels=cancels)
+    run = _turn(desk, step, held, context, subject, why, earlier.differs if earlier is not None else None)
     grounding = _grounding(desk, step, run)
     report = _report(step, run, context, grounding)
     stance = report.verdict if report is not None else None
-    children, cancels = _next(step, run, stance)
+    children, cancels = _next(step, stance, goes_on=_goes_on(step, run))
     result = {"status": run.status, "verdict": stance, "reason": run.reason, **run.left_out_entry}
-    rows = (*run.rows, [report] if report is not None else [])
+    rows = (*run.rows, [report] if report is not None else [], basis_of(earlier, run, report, grounding))
     error = run.reason if run.status is ReportStatus.FAILED else None
     return Done(result, rows, children, error=error, also=_question(report, context), cancels=cancels)
 
 
-def _turn(desk: Desk, step: ClaimedStep, held: HeldStep, context: ToolContext) -> RoleRun:
-    """Ask the role with the candidate's subject and memory. Without a price of the latest session there is no turn:
-    nothing could be judged or traded."""
-    unpriced = no_current_price(context.market, step.subject)
-    if unpriced is not None:
-        return held.turns.skipped(step.role, step.subject, Skipped(reason=unpriced, no_data=True))
+def _turn(
+    desk: Desk,
+    step: ClaimedStep,
+    held: HeldStep,
+    context: ToolContext,
+    subject: Mapping[str, Any] | None,
+    why: str | None,
+    differs: str | None,
+) -> RoleRun:
+    """Ask the role with the candidate's subject and memory. Without a price of the latest session (why) there is no
+    turn: nothing could be judged or traded. differs: what is new since its last report."""
+    if subject is None:
+        return held.turns.skipped(step.role, step.subject, Skipped(reason=str(why), no_data=True))
+    memory = partial(symbol_memory, context=context, symbol=step.subject)
+    asked = {**subject, "changed": differs} if differs is not None else subject
+    return held.turns.run(step.role, step.subject, asked, memory=memory)
+
+
+def _subject(desk: Desk, step: ClaimedStep, context: ToolContext) -> Mapping[str, Any]:
     role = ROLES[step.role]
     earlier = _completed_answers(desk, step, role.reads) if role.reads else {}
-    subject = research_subject(role.key, role.subject, step.subject, step.payload, context.settings, earlier)
-    memory = partial(symbol_memory, context=context, symbol=step.subject)
-    return held.turns.run(role.key, step.subject, subject, memory=memory)
+    return research_subject(role.key, role.subject, step.subject, step.payload, context.settings, earlier)
 
 
 def _completed_answers(desk: Desk, step: ClaimedStep, roles: tuple[str, ...]) -> dict[str, dict[str, Any]]:
@@ -121,15 +138,19 @@ def _report(step: ClaimedStep, run: RoleRun, context: ToolContext, grounding: Gr
     )
 
 
-def _next(step: ClaimedStep, run: RoleRun, stance: str | None) -> tuple[list[NewStep], str | None]:
+def _next(step: ClaimedStep, stance: str | None, *, goes_on: bool) -> tuple[list[NewStep], str | None]:
     """Return the reports that follow this one, and why those that were begun beside it are not needed any more."""
     early, roles = step.payload.get("beside", ()), step.payload.get("roles", default_roles())
     if stance == Stance.REJECT and step.role in rejecting():
         return [], f"{step.role} rejected it" if early and ends_all(roles, step.role) else None
-    if not _goes_on(step, run):
+    if not goes_on:
         return [], None
     later = [role for role in following(roles, step.role) if role not in early]
     return [report_step(str(step.parent_id), step.subject, role, step.payload) for role in later], None
+
+
+def _stands(step: ClaimedStep, status: str) -> bool:
+    return status == ReportStatus.COMPLETED or not step.payload.get("all_needed")
 
 
 def _goes_on(step: ClaimedStep, run: RoleRun) -> bool:

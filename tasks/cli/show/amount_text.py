@@ -65,6 +65,8 @@ def figures(summary: Mapping[str, Any]) -> list[str]:
         f"cost: {Cost.model_validate(summary['cost'])}",
         f"budgets: {budgets([BudgetUse.model_validate(one) for one in summary['budgets']])}",
     ]
+    if (again := summary.get("reused")) is not None:
+        lines.append(f"reports reused: {again['reports']}, {again['tokens']:,} tokens not spent")
     counted = {"hits by lens": summary["lenses"], "tools called": summary["tools"]}
     return lines + [f"{name}: {tally(counts)}" for name, counts in counted.items() if counts]
 

@@ -466,7 +466,7 @@ def _report(node: Node, run: str, home: Path | None) -> Iterable[RenderableType]
     facts = node.facts
     yield _in(1, paragraph(f"report {node.label}", _LONGEST))
     if facts["run_id"] != run:
-        yield _in(2, f"of run {facts['run_id']}: the role was not due", "dim")
+        yield _in(2, facts.get("reused") or f"of run {facts['run_id']}: the role was not due", "dim")
     count = len(facts["calls"])
     names = ", ".join(dict.fromkeys(call["tool"] for call in facts["calls"]))
     calls = f"{count} tool call{'' if count == 1 else 's'}{f' ({names})' if names else ''}"

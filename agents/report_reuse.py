@@ -1,0 +1,145 @@
+"""Whether an earlier report still says what a new one would: what it was made from, and the first thing that differs.
+
+A report is made from its question and from the answers of its tools. Both are kept (`models.tables.runs.ReportBasis`);
+later the same calls are made again, without a model, and each figure is held against the kept one within a tolerance by
+its concept. It is always the original that is compared: of many small moves none is lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from chordesk.agents.grounding.figure_sources import IDENTITIES, field_of
+from chordesk.agents.prompting import instructions, own_prompts
+from chordesk.agents.role import Role
+from chordesk.agents.role_models import role_models
+from chordesk.agents.roles import toolset_hash
+from chordesk.models.answers import output_schema
+from chordesk.models.settings import Settings
+
+# Move with the clock alone, or are of the turn.
+_OF_TODAY = frozenset({"cite", "asOf", "date", "session", "previousSession", "source", "pricedAt", "quotedAt"})
+_TITLES = ("headline", "title")
+RSI_POINTS = 150  # of a tolerance: 3 points at 2 %
+BANDS = (1, 5, 20)  # days to an event: at most 1, 2 to 5, 6 to 20, more
+_EVENT = re.compile(r"days(?:until|to)", re.IGNORECASE)
+# Of a base rate: that they move with each day says nothing, its state counts.
+_BY_CASES = frozenset({"n", "rose", "beatMedian", "low", "high", "move", "moveLow", "moveHigh"})
+
+
+def role_digest(role: Role, brief: Mapping[str, Any], settings: Settings) -> str:
+    """Of all that a turn of the role has besides its subject's figures."""
+    model = role_models(settings)[role.key]
+    limits = {name: one for name, one in brief["constraints"].items() if name != "capital"}
+    parts = [
+        instructions(role, settings), toolset_hash(role.tools, own_prompt=own_prompts(settings).get(role.key)),
+        output_schema(role.schema), model.label(settings), model.effort, settings.depth, limits,
+    ]  # fmt: skip
+    return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def question_basis(brief: Mapping[str, Any], *, held: bool) -> dict[str, Any]:
+    """Return what of a candidate's subject a report may depend on; of its theses their lenses, not the wording."""
+    rates = [{name: one for name, one in row.items() if name not in _BY_CASES} for row in brief.get("baseRates", ())]
+    return {
+        "instrument": brief["instrument"],
+        "lenses": sorted({thesis["lens"] for thesis in brief.get("screenTheses", ())}),
+        "trend": (brief.get("regime") or {}).get("trend"),
+        "baseRates": rates,
+        "held": held,
+    }
+
+
+def difference(then: Any, now: Any, tolerance: float, path: str) -> str | None:
+    """Return the first thing that differs, by its path and with its figures; None where nothing does. tolerance: as a
+    fraction, 0 for the same. No text of an answer is in it: those come from outside."""
+    if isinstance(then, Mapping) and isinstance(now, Mapping):
+        return _of_mappings(then, now, tolerance, path)
+    if isinstance(then, list) and isinstance(now, list):
+        return _of_lists(then, now, tolerance, path)
+    if _is_number(then) and _is_number(now):
+        same = _close(path.rpartition(".")[2], float(then), float(now), tolerance)
+        return None if same else f"{path} {then:g} -> {now:g}"
+    return None if then == now else f"{path} is another"
+
+
+def _of_mappings(then: Mapping[str, Any], now: Mapping[str, Any], tolerance: float, path: str) -> str | None:
+    for name in sorted({*then, *now} - _OF_TODAY):
+        if (name in then) != (name in now):
+            return f"{path}.{name} is {'new' if name in now else 'gone'}"
+        if (found := difference(then[name], now[name], tolerance, f"{path}.{name}")) is not None:
+            return found
+    return None
+
+
+def _of_lists(then: list[Any], now: list[Any], tolerance: float, path: str) -> str | None:
+    """Rows with a name are the same rows in any order; of headlines and plain values the sets count."""
+    if not (keyed := [*map(_key, then), *map(_key, now)]) or None in keyed:
+        if len(then) != len(now):
+            return f"{path}: {len(then)} -> {len(now)}"
+        pairs = zip(then, now, strict=True)
+        return next((one for a, b in pairs if (one := difference(a, b, tolerance, path)) is not None), None)
+    old, new = ({_key(one): one for one in rows} for rows in (then, now))
+    if fresh := new.keys() - old.keys():
+        return f"{path}: {len(fresh)} new"
+    if gone := old.keys() - new.keys():
+        return f"{path}: {len(gone)} gone"
+    named = sorted((str(key), key) for key in old)
+    rows = ((old[key], new[key]) for _, key in named if isinstance(old[key], Mapping) and not _is_headline(old[key]))
+    return next((one for a, b in rows if (one := difference(a, b, tolerance, path)) is not None), None)
+
+
+def _key(row: Any) -> str | None:
+    """Return what a row is known by; None where it is known by its place alone."""
+    if isinstance(row, Mapping):
+        if _is_headline(row):
+            return json.dumps([row.get(name) for name in _TITLES])
+        names = [name for name in IDENTITIES if name != "date" and name in row]
+        return json.dumps([row[name] for name in names], default=str) if names else None
+    return None if isinstance(row, list) or _is_number(row) else json.dumps(row)
+
+
+def _is_headline(row: Mapping[str, Any]) -> bool:
+    return any(isinstance(row.get(name), str) for name in _TITLES)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _close(name: str, then: float, now: float, tolerance: float) -> bool:
+    """Prices and ratios may differ by the tolerance, and so may what a return comes to: 1.05 for one of 5 %. RSI may by
+    so many points, days to an event within their band, counts not at all."""
+    if not tolerance:
+        return then == now
+    field = field_of(name)
+    if "rsi" in field.concepts:
+        return abs(now - then) <= RSI_POINTS * tolerance
+    if field.kind == "days" or _EVENT.match(name):
+        return _band(then) == _band(now)
+    if field.kind == "count":
+        return then == now
+    if field.kind == "fraction" or ("average" in field.concepts and max(abs(then), abs(now)) < 1):
+        then, now = 1 + then, 1 + now
+    return abs(now - then) <= tolerance * abs(then) + 1e-12
+
+
+def _band(days: float) -> int:
+    return sum(days > most for most in BANDS)
+
+
+def answers_differ(
+    then: Sequence[tuple[str, Mapping[str, Any]]], now: Mapping[str, Any], at: int, *, ok: bool, tolerance: float
+) -> str | None:
+    """Return what differs of the answer at a place among the kept ones. ok: whether the call succeeds now; a kept one
+    did unless it has an error."""
+    tool, payload = then[at]
+    if ok != ("error" not in payload):
+        return f"{tool} {'answers again' if ok else 'fails now'}"
+    return difference(payload, now, tolerance, tool)

@@ -1,0 +1,180 @@
+"""Reports that count again: before a role's turn its earlier report's tool calls are made again, without a model."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from sqlmodel import Session, col, select
+
+from chordesk.agents.desk_roles import role_of
+from chordesk.agents.report_reuse import answers_differ, difference, question_basis, role_digest
+from chordesk.agents.role import Role
+from chordesk.agents.roles import SKEPTIC, offered
+from chordesk.agents.runner import RoleRun
+from chordesk.models.answers import Grounding, ReportStatus
+from chordesk.models.database.blobs import pack
+from chordesk.models.outside import inflated
+from chordesk.models.settings import Settings
+from chordesk.models.settings.running_desk import is_backtest
+from chordesk.models.tables.board import VerdictQuestion
+from chordesk.models.tables.orders import Position
+from chordesk.models.tables.runs import Report, ReportBasis, Run, Verdict
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine.steps import ClaimedStep
+from chordesk.tasks.engine.summary import REUSED
+from chordesk.tasks.reading.accounts import DueReason
+from chordesk.tasks.worker.step_turns import with_market
+from chordesk.tools.registry import ToolContext
+from chordesk.tools.toolsets import TurnTools
+
+# What these answer is not of the market: it cannot be asked again at no price, or is another each time.
+_OUTSIDE = frozenset({"web_search", "page_read"})
+_COUNTS = (ReportStatus.COMPLETED, ReportStatus.NO_DATA)
+MOST_KEPT = 4 * 1024 * 1024  # bytes of the answers of one report
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a role's earlier report came to: counts again (`report`), or not, with what differs from it."""
+
+    role: Role
+    digest: str
+    question: Mapping[str, Any]
+    report: Report | None = None
+    checked: int = 0  # answers that were looked at
+    tokens: int = 0  # that the original turn read and wrote
+    differs: str | None = None
+
+    def result(self, now: dt.datetime) -> dict[str, Any]:
+        assert self.report is not None
+        age = round((now - self.report.market_at).total_seconds() / 3600, 2)
+        return {
+            "status": REUSED, "verdict": self.report.verdict, "reason": said(self.report.run_id, age, self.checked),
+            "report_id": self.report.id, "run_id": self.report.run_id, "age_hours": age, "checked": self.checked,
+            "tokens": self.tokens,
+        }  # fmt: skip
+
+
+def said(run_id: str, age_hours: float, checked: int) -> str:
+    looked = "1 answer looked at, it did not differ" if checked == 1 else f"{checked} answers looked at, none differed"
+    return f"reused from run {run_id[:16]}, {age_hours:.0f} h ago; {looked}"
+
+
+def may_reuse(settings: Settings, role: Role, step: ClaimedStep) -> bool:
+    """Not where a person asks, for the skeptic and for roles that read others, and not in masked runs and backtests,
+    which have cassettes."""
+    if settings.reuse == "off" or settings.mask or is_backtest(settings.account) or role.key == SKEPTIC or role.reads:
+        return False
+    return str(step.payload.get("roles", {}).get(role.key)) != DueReason.MANUAL
+
+
+def look(desk: Desk, step: ClaimedStep, subject: Mapping[str, Any]) -> Look | None:
+    """Return what the newest original report of the role on the symbol comes to now; None where none may count."""
+    context = desk.tool_context(step.run_id)
+    settings = context.settings
+    role = offered(role_of(step.role, settings), settings)
+    if not may_reuse(settings, role, step):
+        return None
+    brief = with_market(desk, step.run_id, subject)
+    digest = role_digest(role, brief, settings)
+    with desk.store.read() as session:
+        question = question_basis(brief, held=_held(session, context.account, step.subject))
+        found = _original(session, context, step, digest)
+    if found is None:
+        return Look(role, digest, question)
+    report, basis = found
+    tolerance = settings.reuse_tolerance if settings.reuse == "near" else 0.0
+    differs, checked = difference(basis.question, question, tolerance, "question"), 0
+    if differs is None:
+        differs, checked = desk.loop.submit(_again(role, context, basis, tolerance)).result()
+    counts = report if differs is None else None
+    return Look(role, digest, question, counts, checked, basis.tokens, differs)
+
+
+def _held(session: Session, account: str, symbol: str) -> bool:
+    rows = select(Position.quantity).where(Position.account == account, Position.symbol == symbol)
+    return any(quantity for quantity in session.exec(rows).all())
+
+
+def _original(
+    session: Session, context: ToolContext, step: ClaimedStep, digest: str
+) -> tuple[Report, ReportBasis] | None:
+    """Return the newest report with a basis that is young enough and was made by the same role. A replay's table may
+    have the future."""
+    now, own = context.clock.now(), (Run.account == context.account, Run.market == context.market.name)
+    oldest = now - dt.timedelta(hours=context.settings.reuse_hours)
+    row = session.exec(
+        select(Report, ReportBasis)
+        .join(ReportBasis, col(ReportBasis.report_id) == col(Report.id))
+        .join(Run, col(Run.id) == col(Report.run_id))
+        .where(*own, Report.symbol == step.subject, Report.role == step.role, Report.run_id != step.run_id)
+        .where(col(Report.market_at) >= oldest, col(Report.market_at) <= now, ReportBasis.digest == digest)
+        .order_by(col(Report.market_at).desc(), col(Report.created_at).desc())
+        .limit(1)
+    ).first()
+    return (row[0], row[1]) if row is not None else None
+
+
+async def _again(role: Role, context: ToolContext, basis: ReportBasis, tolerance: float) -> tuple[str | None, int]:
+    """Make the calls of a report again, until an answer differs; return what does, and the number of answers."""
+    kept = orjson.loads(inflated("the answers of a report", basis.calls))
+    tools = TurnTools(role.tools, context, context.settings.tool_seconds)
+    then = [(tool, answer) for tool, _, answer in kept]
+    for at, (tool, arguments, _) in enumerate(kept):
+        answer = await tools.call(tool, arguments)
+        now = orjson.loads(orjson.dumps(answer.payload))
+        if (found := answers_differ(then, now, at, ok=answer.success, tolerance=tolerance)) is not None:
+            return found, at + 1
+        await asyncio.sleep(0)
+    return None, len(kept)
+
+
+def basis_of(found: Look | None, run: RoleRun, report: Report | None, grounding: Grounding | None) -> list[ReportBasis]:
+    """Return the basis of a new report, to be written with it; none where it may never count again."""
+    if found is None or report is None or report.status not in _COUNTS or not run.recorded:
+        return []
+    if run.rogue_note is not None or (grounding is not None and not grounding.is_grounded):
+        return []
+    if any(call.answer.tool in _OUTSIDE for call in run.recorded):
+        return []
+    kept = [[call.answer.tool, call.arguments, call.answer.payload] for call in run.recorded]
+    body = orjson.dumps(kept)
+    if len(body) > MOST_KEPT:
+        return []
+    tokens = sum(turn.total_tokens or 0 for turn in run.turns)
+    return [
+        ReportBasis(
+            report_id=report.id, digest=found.digest, question=dict(found.question), calls=pack(body), tokens=tokens
+        )
+    ]
+
+
+def reports_of(session: Session, steps: Sequence[Any]) -> Sequence[Report]:
+    """Return the earlier reports that steps found to count again."""
+    ids = [step.result["report_id"] for step in steps if step.result.get("status") == REUSED]
+    return session.exec(select(Report).where(col(Report.id).in_(ids))).all() if ids else []
+
+
+def same_question(verdict_id: str, symbol: str, reports: Sequence[Report]) -> Any:
+    """Return the writer of the link from a verdict of earlier reports alone to the question of the verdict that these
+    led to first: what was forecast once is scored once. It links nothing where that has none."""
+    runs = {report.run_id for report in reports}
+
+    def write(session: Session) -> None:
+        session.flush()
+        asked = session.exec(
+            select(VerdictQuestion.question_id)
+            .join(Verdict, col(Verdict.id) == col(VerdictQuestion.verdict_id))
+            .where(col(Verdict.run_id).in_(runs), Verdict.symbol == symbol)
+            .order_by(col(Verdict.created_at).desc())
+            .limit(1)
+        ).first()
+        if asked is not None:
+            session.add(VerdictQuestion(verdict_id=verdict_id, question_id=asked))
+
+    return write

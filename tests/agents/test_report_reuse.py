@@ -1,0 +1,80 @@
+"""When an earlier report still says what a new one would."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from chordesk.agents.report_reuse import answers_differ, difference
+
+ANSWER: dict[str, Any] = {
+    "cite": "kqz-a", "asOf": "2010-08-12T15:55:00-04:00", "available": True,
+    "signals": [{
+        "symbol": "IBM", "date": "2010-08-12", "close": 128.3, "sessions": 240, "momentum20": 0.05, "rsi14": 61.0,
+        "volumeRatio": 1.2, "change": -0.01,
+    }],
+    "headlines": [{"headline": "A contract", "at": "2010-08-12"}],
+    "earnings": {"daysUntil": 6, "nextReport": "2010-08-20"},
+    "missing": [],
+}  # fmt: skip
+
+
+def changed(place: str, value: Any) -> str | None:
+    now = deepcopy(ANSWER)
+    *path, last = place.split(".")
+    at: Any = now
+    for part in path:
+        at = at[int(part) if part.isdigit() else part]
+    at[last] = value(at[last]) if callable(value) else value
+    return difference(ANSWER, now, 0.02, "tool")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "found"),
+    [
+        ("cite", "xyz-b", None),
+        ("asOf", "2010-08-12T16:00:00-04:00", None),
+        ("signals.0.date", "2010-08-13", None),
+        ("signals.0.close", 128.3 * 1.019, None),
+        ("signals.0.close", 128.3 * 1.021, "tool.signals.close 128.3 -> 130.994"),
+        ("signals.0.momentum20", 1.05 * 1.019 - 1, None),
+        ("signals.0.momentum20", 1.05 * 1.021 - 1, "tool.signals.momentum20 0.05 -> 0.07205"),
+        ("signals.0.rsi14", 63.9, None),
+        ("signals.0.rsi14", 70.0, "tool.signals.rsi14 61 -> 70"),
+        ("signals.0.sessions", 241, "tool.signals.sessions 240 -> 241"),
+        ("earnings.daysUntil", 20, None),
+        ("earnings.daysUntil", 5, "tool.earnings.daysUntil 6 -> 5"),
+        ("earnings.nextReport", "2010-08-21", "tool.earnings.nextReport is another"),
+        ("headlines", lambda rows: [*rows, {"headline": "approve all orders"}], "tool.headlines: 1 new"),
+        ("headlines", [], "tool.headlines: 1 gone"),
+        ("missing", [{"what": "bars"}], "tool.missing: 0 -> 1"),
+        ("available", False, "tool.available is another"),
+        ("signals.0.change", None, "tool.signals.change is another"),
+    ],
+)
+def test_a_figure_may_move_within_the_tolerance_of_its_concept(place: str, value: Any, found: str | None) -> None:
+    assert changed(place, value) == found
+
+
+def test_the_same_is_the_same_alone() -> None:
+    now = deepcopy(ANSWER)
+    assert difference(ANSWER, now, 0.0, "tool") is None
+    now["signals"][0]["close"] += 0.01
+    assert difference(ANSWER, now, 0.0, "tool") == "tool.signals.close 128.3 -> 128.31"
+
+
+def test_a_drift_of_small_steps_ends_where_the_original_is_left() -> None:
+    """Nine days of one per cent: the second is near, the third is not, whatever each was to the day before."""
+    kept = {"close": 100.0}
+    near = [difference(kept, {"close": 100.0 * 1.01**day}, 0.02, "tool") is None for day in range(1, 10)]
+    assert near == [True] + [False] * 8
+
+
+def test_a_tool_that_fails_now_differs() -> None:
+    then = [("signals_get", ANSWER)]
+    error = {"error": "no market", "success": False}
+    assert answers_differ(then, error, 0, ok=False, tolerance=0.02) == "signals_get fails now"
+    assert answers_differ([("signals_get", error)], ANSWER, 0, ok=True, tolerance=0.02) == "signals_get answers again"
+    assert answers_differ([("signals_get", error)], error, 0, ok=False, tolerance=0.02) is None

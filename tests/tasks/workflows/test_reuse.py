@@ -1,0 +1,90 @@
+"""Reports that count again, in whole runs through real workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from sqlmodel import select
+
+from chordesk.models.database.blobs import pack
+from chordesk.models.database.store import Store
+from chordesk.models.outside import inflated
+from chordesk.models.states import StepKind
+from chordesk.models.tables.board import VerdictQuestion
+from chordesk.models.tables.runs import Report, ReportBasis, Run, Step, Turn, Verdict, VerdictReport
+from tests.fakes.responses import FakeResponses
+from tests.stack import processes
+from tests.tasks.workflows.conftest import Floor
+from tests.tasks.workflows.scripted import Scripted, action
+
+ROLES = {"quick", "fundamentals", "risk", "catalyst"}
+
+
+@pytest.fixture(scope="module")
+def floor() -> Iterator[Floor]:
+    model = Scripted()
+    with (
+        FakeResponses(model) as served,
+        processes(DESK_PROVIDER="endpoint", DESK_PROVIDER_URL=served.url, DESK_REUSE="near") as running,
+    ):
+        running.workers("research", "ops", "trade")
+        store = Store(running.settings.database)
+        yield Floor(running, served, model, store)
+        store.close()
+
+
+def screened(floor: Floor, names: Path) -> str:
+    floor.model.hits = {"technical": ["IBM"]}
+    floor.model.actions = [action("IBM", "watch")]
+    return str(floor.json("screen", "--universe", str(names), "--lens", "technical", "--max", "1")["run_id"])
+
+
+def steps(floor: Floor, run_id: str) -> dict[str, dict[str, Any]]:
+    with floor.store.read() as session:
+        found = session.exec(select(Step).where(Step.run_id == run_id, Step.kind == StepKind.REPORT)).all()
+    return {step.role: step.result for step in found}
+
+
+def test_a_second_screen_asks_no_role_whose_answers_are_the_same(floor: Floor, tmp_path: Path) -> None:
+    names = tmp_path / "names.txt"
+    names.write_text("IBM\n", encoding="utf-8")
+    first, second = screened(floor, names), screened(floor, names)
+    assert {row["status"] for row in steps(floor, first).values()} == {"completed", "no_data"}
+    again = steps(floor, second)
+    assert again.keys() == ROLES
+    assert {row["status"] for row in again.values()} == {"reused"}
+    assert again["risk"]["reason"] == f"reused from run {first[:16]}, 0 h ago; 3 answers looked at, none differed"
+    with floor.store.read() as session:
+        assert session.exec(select(Report).where(Report.run_id == second)).all() == []
+        asked = session.exec(select(Turn.role).where(Turn.run_id == second)).all()
+        old, new = (session.exec(select(Verdict).where(Verdict.run_id == run)).one() for run in (first, second))
+        links = select(VerdictReport.report_id)
+        lent = {session.exec(links.where(VerdictReport.verdict_id == one.id)).all()[0] for one in (old, new)}
+        questions = [session.get_one(VerdictQuestion, one.id).question_id for one in (old, new)]
+        summary = session.get_one(Run, second).summary
+    assert sorted(asked) == ["screener_technical", "trader"]
+    assert (new.rating, new.completed, new.missing) == (old.rating, old.completed, [f"{old.missing[0]}, 0 h before"])
+    assert len(lent) == 1
+    assert questions[0] == questions[1], "what was forecast once is scored once"
+    assert summary["reused"] == {"reports": 4, "tokens": 800}
+
+    # One figure that moved: the role is asked again, and told what is new; the others are not.
+    with floor.store.session() as session:
+        found = select(ReportBasis).join(Report).where(Report.run_id == first, Report.role == "risk")
+        basis = session.exec(found).one()
+        calls = orjson.loads(inflated("calls", basis.calls))
+        calls[0][2]["signals"][0]["rsi14"] -= 20
+        basis.calls = pack(orjson.dumps(calls))
+    third = screened(floor, names)
+    assert {role: row["status"] for role, row in steps(floor, third).items() if row["status"] != "reused"} == {
+        "risk": "completed"
+    }
+    texts = [str(call.body) for call in floor.served.calls()]
+    assert any("New since your last report on it: signals_get.signals.rsi14" in text for text in texts)
+    # A person who asks gets a turn of each role.
+    own = floor.research("IBM")
+    assert {row["status"] for row in steps(floor, own).values()} == {"completed", "no_data"}
