@@ -44,6 +44,16 @@ def role_digest(role: Role, brief: Mapping[str, Any], settings: Settings) -> str
     return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
+def shard_basis(brief: Mapping[str, Any]) -> dict[str, Any]:
+    """As `question_basis`, of a shard's subject: its names, by which its tools are asked, in any order."""
+    return {
+        "lens": brief["lens"],
+        "rule": brief.get("rule"),
+        "symbols": sorted(brief["symbols"]),
+        "trend": (brief.get("regime") or {}).get("trend"),
+    }
+
+
 def question_basis(brief: Mapping[str, Any], *, held: bool) -> dict[str, Any]:
     """Return what of a candidate's subject a report may depend on; of its theses their lenses, not the wording."""
     rates = [{name: one for name, one in row.items() if name not in _BY_CASES} for row in brief.get("baseRates", ())]

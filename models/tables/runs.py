@@ -321,6 +321,21 @@ class ReportBasis(DeskTable, table=True):
     tokens: int = 0
 
 
+class ShardBasis(Identified, table=True):
+    """As ReportBasis, of a screener's turn on one shard, whose hits may count again. market_at: market time."""
+
+    __table_args__ = (Index("ix_shard_basis_digest", "account", "market", "digest", "market_at"),)
+
+    turn_id: str = Field(foreign_key="turn.id", index=True)
+    account: str
+    market: str
+    market_at: dt.datetime = Field(sa_type=Utc)
+    digest: str
+    question: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
+    calls: bytes = Field(sa_type=LargeBinary)
+    tokens: int = 0
+
+
 class Verdict(Identified, Dated, table=True):
     """The reduced reports of one candidate. market_at: market time. pooled: a `models.thesis.Pooled`; null where
     stances decided, and of older versions."""

@@ -151,10 +151,15 @@ def _tools(session: Session, run_id: str) -> dict[str, int]:
 
 
 def _reused(session: Session, run_id: str) -> dict[str, Any]:
-    """Return how many reports counted again, and the tokens that their turns had taken; nothing without any."""
-    results = session.exec(select(Step.result).where(Step.run_id == run_id, Step.kind == StepKind.REPORT)).all()
-    found = [one for one in results if one.get("status") == REUSED]
-    return {"reused": {"reports": len(found), "tokens": sum(one["tokens"] for one in found)}} if found else {}
+    """Return how many reports and shards counted again, and the tokens of their turns; nothing without any."""
+    kinds_of_turn = (StepKind.REPORT, StepKind.SCREEN_SHARD)
+    wanted = select(Step.kind, Step.result).where(Step.run_id == run_id, col(Step.kind).in_(kinds_of_turn))
+    rows = session.exec(wanted).all()
+    reports = [one["tokens"] for kind, one in rows if kind == StepKind.REPORT and one.get("status") == REUSED]
+    shards = [one[REUSED]["tokens"] for kind, one in rows if kind == StepKind.SCREEN_SHARD and REUSED in one]
+    if not reports and not shards:
+        return {}
+    return {REUSED: {"reports": len(reports), "shards": len(shards), "tokens": sum(reports) + sum(shards)}}
 
 
 def _grounding(session: Session, run_id: str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ RUN = frozenset({
 })  # fmt: skip
 # How a run came to its results. It goes also from a run that is kept for its scores alone.
 EVIDENCE = frozenset({
-    "tool_call", "artifact", "report_basis", "attempt", "conversation", "runtime_turn", "runtime_item",
+    "tool_call", "artifact", "report_basis", "shard_basis", "attempt", "conversation", "runtime_turn", "runtime_item",
     "runtime_approval", "masked_turn", "graph_checkpoint", "graph_part", "graph_write",
 })  # fmt: skip
 # Scores are made of these, together with the reports, hits and verdicts of their run.

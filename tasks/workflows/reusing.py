@@ -12,7 +12,7 @@ import orjson
 from sqlmodel import Session, col, select
 
 from chordesk.agents.desk_roles import role_of
-from chordesk.agents.report_reuse import answers_differ, difference, question_basis, role_digest
+from chordesk.agents.report_reuse import answers_differ, difference, question_basis, role_digest, shard_basis
 from chordesk.agents.role import Role
 from chordesk.agents.roles import SKEPTIC, offered
 from chordesk.agents.runner import RoleRun
@@ -23,11 +23,12 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.tables.board import VerdictQuestion
 from chordesk.models.tables.orders import Position
-from chordesk.models.tables.runs import Report, ReportBasis, Run, Verdict
+from chordesk.models.tables.runs import Report, ReportBasis, Run, ScreenHit, ShardBasis, Turn, Verdict
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.engine.summary import REUSED
 from chordesk.tasks.reading.accounts import DueReason
+from chordesk.tasks.worker.endings import Done
 from chordesk.tasks.worker.step_turns import with_market
 from chordesk.tools.registry import ToolContext
 from chordesk.tools.toolsets import TurnTools
@@ -120,7 +121,9 @@ def _original(
     return (row[0], row[1]) if row is not None else None
 
 
-async def _again(role: Role, context: ToolContext, basis: ReportBasis, tolerance: float) -> tuple[str | None, int]:
+async def _again(
+    role: Role, context: ToolContext, basis: ReportBasis | ShardBasis, tolerance: float
+) -> tuple[str | None, int]:
     """Make the calls of a report again, until an answer differs; return what does, and the number of answers."""
     kept = orjson.loads(inflated("the answers of a report", basis.calls))
     tools = TurnTools(role.tools, context, context.settings.tool_seconds)
@@ -134,24 +137,97 @@ async def _again(role: Role, context: ToolContext, basis: ReportBasis, tolerance
     return None, len(kept)
 
 
+@dataclass(frozen=True, slots=True)
+class ShardLook:
+    """What a screener's earlier turn on the same names came to: its hits count again (`basis`), or not."""
+
+    digest: str
+    question: Mapping[str, Any]
+    basis: ShardBasis | None = None
+    checked: int = 0
+    differs: str | None = None
+
+
+def look_at_shard(desk: Desk, step: ClaimedStep, subject: Mapping[str, Any]) -> ShardLook | None:
+    """As `look`, of a screener's turn on one shard. Hits of a lens without a call of a tool are made of nothing that
+    could be asked again."""
+    context = desk.tool_context(step.run_id)
+    settings = context.settings
+    if settings.reuse == "off" or settings.mask or is_backtest(settings.account):
+        return None
+    role = offered(role_of(step.role, settings), settings)
+    brief = with_market(desk, step.run_id, subject)
+    digest, question = role_digest(role, brief, settings), shard_basis(brief)
+    now, oldest = context.clock.now(), context.clock.now() - dt.timedelta(hours=settings.reuse_hours)
+    with desk.store.read() as session:
+        rows = session.exec(
+            select(ShardBasis)
+            .where(ShardBasis.account == context.account, ShardBasis.market == context.market.name)
+            .where(ShardBasis.digest == digest, col(ShardBasis.market_at) >= oldest, col(ShardBasis.market_at) <= now)
+            .order_by(col(ShardBasis.market_at).desc(), col(ShardBasis.id).desc())
+        ).all()
+    # The digest is the lens's: of its shards the one with these names is looked for.
+    basis = next((row for row in rows if row.question["symbols"] == question["symbols"]), None)
+    if basis is None:
+        return ShardLook(digest, question)
+    tolerance = settings.reuse_tolerance if settings.reuse == "near" else 0.0
+    differs, checked = difference(basis.question, question, tolerance, "question"), 0
+    if differs is None:
+        differs, checked = desk.loop.submit(_again(role, context, basis, tolerance)).result()
+    return ShardLook(digest, question, basis if differs is None else None, checked, differs)
+
+
+def hits_again(desk: Desk, step: ClaimedStep, found: ShardLook) -> Done:
+    """The hits of the earlier turn in this run, as old as they are, and who made them."""
+    assert found.basis is not None
+    with desk.store.read() as session:
+        turn = session.get_one(Turn, found.basis.turn_id)
+        rows = session.exec(select(ScreenHit).where(ScreenHit.step_id == turn.step_id)).all()
+    own = {"run_id": step.run_id, "step_id": step.id}
+    hits = [ScreenHit(**{**row.model_dump(exclude={"id"}), **own}) for row in rows]
+    now = desk.market_of(step.run_id).clock.now()
+    age = round((now - found.basis.market_at).total_seconds() / 3600, 2)
+    reused = {"run_id": turn.run_id, "tokens": found.basis.tokens, "checked": found.checked}
+    result = {
+        "status": ReportStatus.COMPLETED, "reason": said(turn.run_id, age, found.checked), "hits": len(hits),
+        "notes": [], REUSED: reused,
+    }  # fmt: skip
+    return Done(result, (hits,))
+
+
+def shard_basis_of(
+    desk: Desk, step: ClaimedStep, found: ShardLook | None, run: RoleRun, notes: Sequence[str]
+) -> list[ShardBasis]:
+    """As `basis_of`, of a shard; none where something of its answer was not taken."""
+    turn = run.last_turn
+    if found is None or turn is None or run.status not in _COUNTS or notes or (kept := _kept(run)) is None:
+        return []
+    context = desk.tool_context(step.run_id)
+    place: dict[str, Any] = {
+        "account": context.account,
+        "market": context.market.name,
+        "market_at": context.clock.now(),
+    }
+    return [ShardBasis(turn_id=turn.id, digest=found.digest, question=dict(found.question), **place, **kept)]
+
+
+def _kept(run: RoleRun) -> dict[str, Any] | None:
+    """Return the calls of a turn and its tokens; None where they are none, or cannot be made again."""
+    if not run.recorded or run.rogue_note is not None or any(call.answer.tool in _OUTSIDE for call in run.recorded):
+        return None
+    body = orjson.dumps([[call.answer.tool, call.arguments, call.answer.payload] for call in run.recorded])
+    if len(body) > MOST_KEPT:
+        return None
+    return {"calls": pack(body), "tokens": sum(turn.total_tokens or 0 for turn in run.turns)}
+
+
 def basis_of(found: Look | None, run: RoleRun, report: Report | None, grounding: Grounding | None) -> list[ReportBasis]:
     """Return the basis of a new report, to be written with it; none where it may never count again."""
-    if found is None or report is None or report.status not in _COUNTS or not run.recorded:
+    if found is None or report is None or report.status not in _COUNTS or (kept := _kept(run)) is None:
         return []
-    if run.rogue_note is not None or (grounding is not None and not grounding.is_grounded):
+    if grounding is not None and not grounding.is_grounded:
         return []
-    if any(call.answer.tool in _OUTSIDE for call in run.recorded):
-        return []
-    kept = [[call.answer.tool, call.arguments, call.answer.payload] for call in run.recorded]
-    body = orjson.dumps(kept)
-    if len(body) > MOST_KEPT:
-        return []
-    tokens = sum(turn.total_tokens or 0 for turn in run.turns)
-    return [
-        ReportBasis(
-            report_id=report.id, digest=found.digest, question=dict(found.question), calls=pack(body), tokens=tokens
-        )
-    ]
+    return [ReportBasis(report_id=report.id, digest=found.digest, question=dict(found.question), **kept)]
 
 
 def reports_of(session: Session, steps: Sequence[Any]) -> Sequence[Report]:

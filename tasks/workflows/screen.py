@@ -36,6 +36,7 @@ from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.workflows.holding_reviews import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, spare_turns, unscreened
+from chordesk.tasks.workflows.reusing import hits_again, look_at_shard, shard_basis_of
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.prices import share_of
@@ -187,6 +188,9 @@ def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         return ruled_step(desk, step, file)
     rule = rule_of(file, asked.get("passed")) if file is not None and is_own(lens) else None
     brief = screener_subject(lens, asked["shard"], symbols, settings, asked["capital"], rule)
+    earlier = look_at_shard(desk, step, brief)
+    if earlier is not None and earlier.basis is not None:
+        return hits_again(desk, step, earlier)
     memory = partial(lens_memory, context=desk.tool_context(step.run_id), lens=lens, symbols=symbols)
     run = held.turns.run(step.role, f"shard-{asked['shard']}", brief, memory=memory)
     status, reason, turn = run.status, run.reason, run.last_turn
@@ -203,7 +207,7 @@ def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
                 hit.confidence = ScreenConfidence.SPECULATIVE
     result = {"status": status, "reason": reason, "hits": len(hits), "notes": notes, **run.left_out_entry}
     error = reason if status is ReportStatus.FAILED else None
-    return Done(result, (*run.rows, hits), error=error)
+    return Done(result, (*run.rows, hits, shard_basis_of(desk, step, earlier, run, notes)), error=error)
 
 
 def _hit(

@@ -66,7 +66,8 @@ def figures(summary: Mapping[str, Any]) -> list[str]:
         f"budgets: {budgets([BudgetUse.model_validate(one) for one in summary['budgets']])}",
     ]
     if (again := summary.get("reused")) is not None:
-        lines.append(f"reports reused: {again['reports']}, {again['tokens']:,} tokens not spent")
+        of = f"{again['reports']} reports, {again['shards']} shards of screens"
+        lines.append(f"reused: {of}, {again['tokens']:,} tokens not spent")
     counted = {"hits by lens": summary["lenses"], "tools called": summary["tools"]}
     return lines + [f"{name}: {tally(counts)}" for name, counts in counted.items() if counts]
 
