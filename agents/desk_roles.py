@@ -13,7 +13,7 @@ from chordesk.agents.runtime import ApprovalKind
 from chordesk.agents.thesis_pooling import rule_of
 from chordesk.models import features
 from chordesk.models.errors import SettingError, UsageError
-from chordesk.models.settings import KNOWN_LENSES, Settings
+from chordesk.models.settings import KNOWN_LENSES, LENSES, UNIFIED, Settings
 from chordesk.models.settings.types import own_texts
 
 if TYPE_CHECKING:
@@ -70,7 +70,13 @@ def kept_lenses(names: Iterable[str], settings: Settings) -> str:
 
 
 def is_own(name: str) -> bool:
+    """Return whether a lens is a person's own, of which each text is a version."""
     return name not in KNOWN_LENSES
+
+
+def is_of_the_desk(name: str) -> bool:
+    """Return whether a lens is one of the desk's five, which have policies of the rulebook of their own."""
+    return name in (*LENSES, UNIFIED)
 
 
 def role_of(key: str, settings: Settings) -> Role:

@@ -11,15 +11,21 @@ import orjson
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
-from chordesk.agents.desk_roles import is_own, known_lenses, lens_names, lens_of, own_lenses
-from chordesk.agents.role import lens_role
-from chordesk.agents.role_models import RULES_MODEL, role_models
+from chordesk.agents.desk_roles import (
+    is_of_the_desk,
+    is_own,
+    known_lenses,
+    lens_names,
+    lens_of,
+    own_lenses,
+)
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import NotFound, UsageError
-from chordesk.models.settings import KNOWN_LENSES, LENSES, UNIFIED, Settings
+from chordesk.models.settings import KNOWN_LENSES, Settings
 from chordesk.models.settings.types import own_texts
 from chordesk.models.tables.runs import LensTrial, Run
 from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.workflows.screen import require_means
 from chordesk.tools.lenses.figures import FIGURES
 from chordesk.tools.lenses.files import Lens
 from chordesk.tools.lenses.past import PastFigures
@@ -74,7 +80,7 @@ def rows(settings: Settings) -> list[LensRow]:
                 name=name,
                 version=lens.version if lens is not None else None,
                 by=lens.by if lens is not None else "model",
-                origin="own" if is_own(name) else "desk" if name in (*LENSES, UNIFIED) else "package",
+                origin="own" if is_own(name) else "desk" if is_of_the_desk(name) else "package",
                 used=name in settings.lenses,
                 purpose=lens.purpose if lens is not None else KNOWN_LENSES[name],
             )
@@ -128,14 +134,6 @@ def _wordy(desk: Desk, lens: Lens) -> LensCheck:
         lens=lens.name, version=lens.version, market=market.name, day=market.clock.session(), compared=0, passing=0,
         hits=lens.hits, undecided=0, unknown={}, passed=[], notes=["it has words alone: a model decides"],
     )  # fmt: skip
-
-
-def require_means(lens: Lens, settings: Settings) -> None:
-    """Raise UsageError where neither a rule nor a model could look through an own lens."""
-    by_rules = role_models(settings)[lens_role(lens.name)].model == RULES_MODEL
-    if is_own(lens.name) and lens.rule is None and by_rules:
-        reason = f"the lens {lens.name} has words alone, and no model reads them on the provider {settings.provider}"
-        raise UsageError(reason, remedy='give it where = "...", or choose a model: desk setup')
 
 
 def difference(session: Session, settings: Settings, name: str, run: Run | None) -> tuple[str, str]:

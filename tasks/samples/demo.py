@@ -20,6 +20,7 @@ from chordesk.models.exchanges import EXCHANGES, HOME, exchange_named
 from chordesk.models.files import expanded
 from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import load
+from chordesk.models.settings.types import LENS_FOLDER
 from chordesk.models.settings.variables import names_setting
 from chordesk.models.states import RunKind
 from chordesk.models.tables.runs import Candidate, CandidateHit, Run, ScreenHit
@@ -66,6 +67,20 @@ FORCED = {
 }
 
 
+# A lens as a person writes one: of a rule alone, so that it costs no turn.
+OWN_LENS = "calm-risers"
+LENS = """+++
+purpose = "names that rise calmly"
+by = "rule"
+where = "momentum60 > 0.05 and rsi14 < 65 and volatility20 < 0.35 and splitLike == 0"
+score = "rank(momentum60) + rank(-volatility20)"
+high = "score > 1.6"
+figures = ["momentum60", "rsi14", "volatility20"]
++++
+Names that rise and move little.
+"""
+
+
 @dataclass(slots=True)
 class SeenProcesses:
     """App-server processes observed during the demo, by pid with their command line."""
@@ -100,6 +115,8 @@ def fresh_home(home: Path) -> Path:
             shutil.rmtree(home)
         home.mkdir(parents=True)
         (home / MARK).write_text("made by `desk demo`, which wipes this folder at its start\n", encoding="utf-8")
+        (home / LENS_FOLDER).mkdir()
+        (home / LENS_FOLDER / f"{OWN_LENS}.md").write_text(LENS, encoding="utf-8")
         # The search for .env and desk.toml goes upward from here and ends at these.
         (home / ".env").touch()
         (home / "desk.toml").touch()

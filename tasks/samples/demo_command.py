@@ -18,12 +18,23 @@ from rich.console import Console
 from sqlmodel import Session, col, select
 
 from chordesk.agents.thesis_pooling import arithmetic
+from chordesk.models.answers import ReportStatus
 from chordesk.models.database.store import Store
 from chordesk.models.exchanges import shown_exchange
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind, RunState
 from chordesk.models.tables.orders import Order
-from chordesk.models.tables.runs import Candidate, Decision, Report, Run, ScreenHit, Turn, Verdict, VerdictReport
+from chordesk.models.tables.runs import (
+    Candidate,
+    Decision,
+    Report,
+    Run,
+    ScreenHit,
+    Turn,
+    Verdict,
+    VerdictReport,
+    lens_title,
+)
 from chordesk.models.thesis import Pooled
 from chordesk.tasks.board.board_view import board_view
 from chordesk.tasks.cli import page
@@ -100,8 +111,11 @@ def play(home: Path, live: bool, with_page: bool, sample: Path | None, market: s
     with stop_signals.raised():
         try:
             with desk_stack(made, print_line) as stack:
-                out.print(f"up after {time.monotonic() - began:.1f} s; running `desk screen --wait`\n")
-                code = demo.follow(stack, seen, "screen", "--wait")
+                lenses = ",".join((*made.settings.lenses, demo.OWN_LENS))
+                screen = ("screen", "--wait", "--lens", lenses)
+                out.print(f"up after {time.monotonic() - began:.1f} s; running `desk {' '.join(screen)}`")
+                out.print(f"{demo.OWN_LENS} is an own lens, a rule without a model: lenses/{demo.OWN_LENS}.md\n")
+                code = demo.follow(stack, seen, *screen)
                 code = code or _analyse(out, made, stack, seen) or _hold_round(out, stack, seen)
                 if with_page and not code:
                     if live:
@@ -220,8 +234,9 @@ def _screened(session: Session, made: Plan) -> Evidence:
     def of(column: Any, table: Any) -> Sequence[Any]:
         return session.exec(select(column).where(table.run_id == run.id)).all()
 
-    home, turns = made.folders.home, of(Turn, Turn)
-    ratings, orders, lenses = of(Verdict.rating, Verdict), of(Order.state, Order), of(ScreenHit.lens, ScreenHit)
+    # The row by which hits name a rule is no turn.
+    home, turns = made.folders.home, [turn for turn in of(Turn, Turn) if turn.status != ReportStatus.SKIPPED]
+    ratings, orders, lenses = of(Verdict.rating, Verdict), of(Order.state, Order), of(lens_title(), ScreenHit)
     candidates, decisions = of(Candidate.id, Candidate), of(Decision.id, Decision)
     rollouts = sum(1 for _ in home.glob("codex/*/*/sessions/**/rollout-*.jsonl"))
     threads = {turn.thread_id for turn in turns if turn.thread_id}

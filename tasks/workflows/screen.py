@@ -12,13 +12,21 @@ from pydantic import Field, StrictBool
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, select
 
-from chordesk.agents.desk_roles import is_own, kept_lenses, known_lenses, lens_of, role_of
+from chordesk.agents.desk_roles import (
+    is_of_the_desk,
+    is_own,
+    kept_lenses,
+    known_lenses,
+    lens_of,
+    role_of,
+)
 from chordesk.agents.prompting import shard_size
 from chordesk.agents.role import lens_role
-from chordesk.agents.role_models import role_models
+from chordesk.agents.role_models import RULES_MODEL, role_models
 from chordesk.agents.roles import ROLES, Hit, RankedCandidate, accept, rank, shards
 from chordesk.agents.subjects import rule_of, screener_subject
 from chordesk.models.answers import Instrument, ReportStatus, ScreenCandidate, ScreenConfidence, ScreenOutput
+from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import with_values
 from chordesk.models.settings.schema import LensName
@@ -82,7 +90,18 @@ def with_lenses(settings: Settings, lenses: Sequence[str] | None = None) -> Sett
     """Return the settings of a run, which keeps the texts of its own lenses as they are now. Raises UsageError for an
     unknown or faulty one."""
     names = known_lenses(lenses or settings.lenses, settings)
+    for name in filter(is_own, names):
+        if (own := lens_of(name, settings)) is not None:
+            require_means(own, settings)
     return settings.model_copy(update={"own_lenses": kept_lenses(names, settings)})
+
+
+def require_means(lens: Lens, settings: Settings) -> None:
+    """Raise UsageError where neither a rule nor a model could look through an own lens."""
+    by_rules = role_models(settings)[lens_role(lens.name)].model == RULES_MODEL
+    if is_own(lens.name) and lens.rule is None and by_rules:
+        reason = f"the lens {lens.name} has words alone, and no model reads them on the provider {settings.provider}"
+        raise UsageError(reason, remedy='give it where = "...", or choose a model: desk setup')
 
 
 def screen_params(settings: Settings, symbols: Sequence[str], lenses: Sequence[str] | None = None) -> dict[str, Any]:
@@ -186,7 +205,7 @@ def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         from chordesk.tasks.worker.ruled_shards import ruled_step  # with numpy, which the API has no use for
 
         return ruled_step(desk, step, file)
-    rule = rule_of(file, asked.get("passed")) if file is not None and is_own(lens) else None
+    rule = rule_of(file, asked.get("passed")) if file is not None and not is_of_the_desk(lens) else None
     brief = screener_subject(lens, asked["shard"], symbols, settings, asked["capital"], rule)
     earlier = look_at_shard(desk, step, brief)
     if earlier is not None and earlier.basis is not None:

@@ -263,8 +263,9 @@ found = {
 print(json.dumps(found))
 """
 BROUGHT = {
-    "aliases": {"toys"}, "roles": {"toy", "screener_toy"}, "graph_roles": {"toy_graph"}, "tools": {"toy_range"},
-    "lenses": {"toy"}, "prompts": {"toy.md", "screener_toy.md"}, "policies": {"toy", "screener_toy"},
+    "aliases": {"toys"}, "roles": {"toy", "screener_toy", "screener_steady"},
+    "graph_roles": {"toy_graph"}, "tools": {"toy_range"}, "lenses": {"toy", "steady"},
+    "prompts": {"toy.md", "screener_toy.md"}, "policies": {"toy", "screener_toy"},
     "kinds": {"toy", "toys"},
     "workflows": {"toy", "toys"}, "commands": {"toy"}, "help": {"toy"}, "turn_counts": {"toy"}, "brief": {"brief"},
     "shown": {"toys"}, "lineage": {"toy_lineage"},

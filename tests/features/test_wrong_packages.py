@@ -92,6 +92,7 @@ WRONG = {
     "astray": ("roles=('tool_parts:ASTRAY',)", "its role quiet follows or reads nobody, and there is no such role"),
     "queued": ("workflows=('tool_parts:QUEUED',)", "has a StepSpec, which has a queue that is 'nowhere', and one of"),
     "lensed": ("lenses={'calm': 'calm names'}", "its lens calm has no role screener_calm"),
+    "filed": ("lenses={'quiet': 'spoken_part:quiet.md'}", "its lens quiet cannot be read: ValueError: spoken_part"),
     "silent": ("roles=('again_roles:SILENT',)", "it has no prompt silent.md"),
     "folderless": ("prompts=('again_roles',)", "is no package with a folder prompts"),
     "halter": ("options={'halt': ('spoken_part:due',)}", "it adds options to `desk halt`"),

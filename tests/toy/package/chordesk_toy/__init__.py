@@ -27,7 +27,7 @@ FEATURE = Feature(
         "toy_graph": GraphRole("quick", "chordesk_toy.hooks:play", requires="chordesk_toy.hooks:require_playable")
     },
     tools={"chordesk_toy.tools:TOY_RANGE": ("toy", "risk")},
-    lenses={"toy": "names that are toys"},
+    lenses={"toy": "names that are toys", "steady": "chordesk_toy:lenses/steady.md"},
     prompts=("chordesk_toy",),
     policies=("chordesk_toy.policies",),
     workflows=("chordesk_toy.workflow:WORKFLOWS",),
