@@ -171,15 +171,17 @@ def try_out(
     last: dt.date | None = None,
     every: int = 1,
     universe: str | None = None,
+    until: dt.date | None = None,
 ) -> Trial:
-    """Try a lens over sessions of the market's data, and keep the trial. Raises UsageError for a lens without a rule, a
-    market of real time, and days outside the data."""
+    """Try a lens over sessions of the market's data, and keep the trial. until: the last day of which prices are looked
+    at, by default 20 sessions after the last. Raises UsageError for a lens without a rule, a market of real time, and
+    days outside the data."""
     settings, lens = desk.settings, lens_named(name, desk.settings)
     if lens.rule is None:
         reason = f"the lens {name} has no rule, and a model that is asked about the past may know what came"
         raise UsageError(reason, remedy=f'give it where = "...", or play it: desk backtest --lens {name}')
     days = _days(desk, first, last, every)
-    past, universe_of = _past(desk, days, universe or settings.universe)
+    past, universe_of = _past(desk, days, universe or settings.universe, until)
     tried = walk(
         [lens, *_others(lens, settings)],
         past,
@@ -206,10 +208,12 @@ def _days(desk: Desk, first: dt.date | None, last: dt.date | None, every: int) -
     return sessions_between(market, first or today, last or today, every)
 
 
-def _past(desk: Desk, days: Sequence[dt.date], universe: str) -> tuple[PastFigures, dict[dt.date, list[str]]]:
+def _past(
+    desk: Desk, days: Sequence[dt.date], universe: str, until: dt.date | None
+) -> tuple[PastFigures, dict[dt.date, list[str]]]:
     market = desk.market
     assert isinstance(market, RecordedSessions)
-    end = later_session(market, days[-1], LONGEST)
+    end = min(later_session(market, days[-1], LONGEST), until or dt.date.max)
     at_end = market.on(ReplayClock(end, exchange=market.clock.exchange))
     known = [day for day in market.recorded() if day <= end]
     if is_named(universe):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -37,6 +39,14 @@ def lens_report(lens: Lens) -> RenderableType:
         "tools": "all of a screener" if lens.tools is None else ", ".join(lens.tools),
     }  # fmt: skip
     return Group(facts([(name, text) for name, text in told.items() if text]), Text(""), Text(lens.words))
+
+
+def draft_report(path: Path, before: str | None, text: str) -> RenderableType:
+    """The whole text, or what it changes in a file that there is."""
+    if before is None:
+        return Text(f"{path}\n\n{text}")
+    lines = difflib.unified_diff(before.splitlines(), text.splitlines(), f"{path.name} now", path.name, lineterm="")
+    return Text("\n".join(lines) or f"{path} has this text already")
 
 
 def check_report(found: LensCheck) -> RenderableType:

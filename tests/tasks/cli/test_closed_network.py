@@ -105,6 +105,7 @@ WHOLE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("lens show", ("technical",)),
     ("lens check", ("technical",)),
     ("lens diff", ("technical",)),
+    ("lens new", ("Names that rise", "--where", "momentum20 > 0")),
     ("lens test", ("technical", "--every", "60")),
     ("threads list", ()),
     ("threads show", (THREAD,)),
