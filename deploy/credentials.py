@@ -27,11 +27,15 @@ CLOCK_ERROR = dt.timedelta(hours=1)  # by which another machine's clock may be b
 USER = "desk"
 MOUNTED = "/run/secrets"
 DATABASE = "postgresql+psycopg://{user}:{password}@postgres:5432/desk"
+# Keys of brokers that features bring.
+# generated: names of brokers' files
+OF_FEATURES: tuple[str, ...] = ("ibkr_account",)
+# end
 # What only you can fill in. They are there empty, because compose mounts each; an empty one is used by nothing until
 # .env names it.
 BROUGHT = (
     "provider_key", "sec_identity", "notify_channels",
-    "alpaca_api_key", "alpaca_secret_key", "alpaca_data_api_key", "alpaca_data_secret_key", "ibkr_account",
+    "alpaca_api_key", "alpaca_secret_key", "alpaca_data_api_key", "alpaca_data_secret_key", *OF_FEATURES,
     "anthropic_api_key", "anthropic_auth_token", "openai_api_key", "gemini_api_key", "google_api_key",
     "mistral_api_key", "deepseek_api_key", "groq_api_key", "openrouter_api_key", "xai_api_key",
 )  # fmt: skip

@@ -381,10 +381,45 @@ GENERATED: Mapping[str, Callable[[], str]] = {
 }
 
 
+def broker_keys() -> list[str]:
+    """Return the keys of brokers that features of the desk have, in their order."""
+    own = (import_module(place).FEATURE for place in features.OWN)
+    return list(dict.fromkeys(key for each in own for broker in each.brokers.values() for key in broker.credentials))
+
+
+# By the name of a part of the files that deploy a fleet, the line of each key.
+DEPLOYED: Mapping[str, Callable[[str], str]] = {
+    "no files of brokers' keys": lambda key: f'{key}_FILE: ""',
+    "files of brokers' keys": lambda key: f"{key}_FILE: ${{{key}_FILE:-}}",
+    "mounted keys of brokers": lambda key: f"- {key.lower()}",
+    "places of brokers' keys": lambda key: f'{key.lower()}: {{ file: "${{SECRETS:-.secrets}}/{key.lower()}" }}',
+}
+# The same of a tuple in code.
+LISTED: Mapping[str, Callable[[str], str]] = {"names of brokers' files": str.lower, "names of brokers' keys": str}
+FLEET = ("compose.yaml", "deploy/credentials.py", "deploy/kubernetes/make_secrets.py")
+_PART = re.compile(r"( *)# generated: ([a-z' ]+)\n.*?# end\n", re.DOTALL)
+
+
+def deployed(text: str) -> str:
+    """Return a file that deploys a fleet with the keys of the brokers that are in this tree."""
+
+    def part(found: re.Match[str]) -> str:
+        pad, name = found[1], found[2]
+        if name in LISTED:
+            keys = "".join(f'"{LISTED[name](key)}", ' for key in broker_keys()).strip()
+            lines = [f"OF_FEATURES: tuple[str, ...] = ({keys})"]
+        else:
+            lines = [DEPLOYED[name](key) for key in broker_keys()]
+        return "".join(f"{pad}{line}\n" for line in (f"# generated: {name}", *lines, "# end"))
+
+    return _PART.sub(part, text)
+
+
 def pages() -> dict[Path, str]:
-    """Return the text that each page with generated parts should have."""
+    """Return the text that each file with generated parts should have."""
     found = [*sorted(REFERENCE.glob("*.md")), DOCS / "packages.md", DOCS / "contributing.md"]
-    return {path: fresh(path.read_text(encoding="utf-8")) for path in found} | {LOOKS: looks_module()}
+    fleet = {path: deployed(path.read_text(encoding="utf-8")) for path in (DOCS.parent / one for one in FLEET)}
+    return {path: fresh(path.read_text(encoding="utf-8")) for path in found} | {LOOKS: looks_module()} | fleet
 
 
 def fresh(page: str) -> str:

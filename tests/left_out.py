@@ -70,7 +70,9 @@ def copied(target: Path, out: Sequence[str]) -> None:
 
     def ignored(folder: str, names: list[str]) -> set[str]:
         here = Path(folder).relative_to(ROOT)
-        hidden = {name for name in names if name.startswith(".") and name != ".ci"} | {"__pycache__"}
+        hidden = {name for name in names if name.startswith(".") and name not in (".ci", ".env.example")} | {
+            "__pycache__"
+        }
         return hidden | {name for name in names if (here / name).as_posix() in gone}
 
     shutil.copytree(ROOT, target, symlinks=True, ignore=ignored)

@@ -37,7 +37,10 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
 }
 NEEDS = {"notify": "DESK_NOTIFY_CHANNELS"}  # a pod that has nothing to do without it
 # Keys that no setting holds, by pod: each is a file, which a variable names.
-ORDERS = ("ALPACA_API_KEY", "ALPACA_SECRET_KEY", "IBKR_ACCOUNT")
+# generated: names of brokers' keys
+OF_FEATURES: tuple[str, ...] = ("IBKR_ACCOUNT",)
+# end
+ORDERS = ("ALPACA_API_KEY", "ALPACA_SECRET_KEY", *OF_FEATURES)
 DATA = ("ALPACA_DATA_API_KEY", "ALPACA_DATA_SECRET_KEY")
 PROVIDERS = (
     "ANTHROPIC_API_KEY",
