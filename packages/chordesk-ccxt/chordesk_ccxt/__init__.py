@@ -36,5 +36,6 @@ FEATURE = Feature(
         "ccxt-binance": _broker("binance"),
         "ccxt-binance-testnet": _broker("binance_testnet", play_money=True),
     },
+    checks=("chordesk_ccxt.doctor_check:CHECK",),
     settings_schema="chordesk_ccxt.settings:CcxtSettings",
 )
