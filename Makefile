@@ -61,7 +61,7 @@ test-deep: $(VENV)/.dev ## Every property with 200 examples or more, malformed i
 	@$(APART) $(BIN)/python -m pytest --deep -n 2 --dist loadscope -q $(TESTS)
 	@$(MAKE) --no-print-directory faults fleet
 
-packages: $(CCXT)/.tools ## What packages/ has, each in an environment of its own: types and tests (a minute; two the first time)
+packages: $(CCXT)/.tools ## What packages/ has, each in an environment of its own: types and tests (2 minutes; 5 the first time)
 	@echo "-- packages/chordesk-ccxt"
 	@$(APART) $(CCXT)/bin/python -m mypy --config-file packages/chordesk-ccxt/pyproject.toml
 	@$(APART) $(CCXT)/bin/python -m pytest -c packages/chordesk-ccxt/pyproject.toml -q $(or $(TESTS),packages/chordesk-ccxt/tests)

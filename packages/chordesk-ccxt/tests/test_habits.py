@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from chordesk_ccxt import FEATURE, orders
+from chordesk_ccxt import FEATURE, binance, orders
 from chordesk_ccxt.broker import CcxtBroker
 from chordesk_ccxt.venue import source_of
 from far_broker import VENUES, VenueFar
@@ -27,7 +27,7 @@ def far(request: pytest.FixtureRequest) -> Iterator[VenueFar]:
 
 
 @pytest.fixture
-def binance() -> Iterator[VenueFar]:
+def at_binance() -> Iterator[VenueFar]:
     with VENUES["binance"]() as venue:
         made = VenueFar(venue)
         yield made
@@ -68,12 +68,12 @@ def test_what_would_be_cut_or_refused_is_refused_with_the_value_and_never_leaves
     assert far.sends == []
 
 
-def test_a_fee_in_the_coin_is_a_cost_and_leaves_less_of_the_coin(binance: VenueFar) -> None:
-    line = Line(binance, binance.connect())
-    binance.venue.fee_in_coin = True
-    ticket = ticket_at(binance)
+def test_a_fee_in_the_coin_is_a_cost_and_leaves_less_of_the_coin(at_binance: VenueFar) -> None:
+    line = Line(at_binance, at_binance.connect())
+    at_binance.venue.fee_in_coin = True
+    ticket = ticket_at(at_binance)
     line.send(ticket)
-    binance.fill(str(ticket.order_id), 10, 100)
+    at_binance.fill(str(ticket.order_id), 10, 100)
     (fill,) = line.ask(ticket).fills
     assert (fill.quantity, fill.kept, fill.commission) == (10, 0.026, 2.6)
     state = line.broker.state()
@@ -81,37 +81,37 @@ def test_a_fee_in_the_coin_is_a_cost_and_leaves_less_of_the_coin(binance: VenueF
     assert [(row.symbol, row.quantity) for row in state.positions] == [("BTC-USDT", 9.974)]
 
 
-def test_a_fee_in_a_third_coin_is_named_and_nothing_is_booked(binance: VenueFar) -> None:
-    line = Line(binance, binance.connect())
-    ticket = ticket_at(binance)
+def test_a_fee_in_a_third_coin_is_named_and_nothing_is_booked(at_binance: VenueFar) -> None:
+    line = Line(at_binance, at_binance.connect())
+    ticket = ticket_at(at_binance)
     line.send(ticket)
-    binance.fill(str(ticket.order_id), 10, 100)
-    binance.venue.orders["10000001"].trades[0].fee_coin = "BNB"
+    at_binance.fill(str(ticket.order_id), 10, 100)
+    at_binance.venue.orders["10000001"].trades[0].fee_coin = "BNB"
     with pytest.raises(MarketUnavailable, match=r"2\.6 BNB, and the account counts in USDT"):
         line.find(ticket)
 
 
-def test_an_account_that_pays_in_bnb_is_blocked_until_that_is_off(binance: VenueFar) -> None:
-    binance.venue.bnb_burn = True  # type: ignore[attr-defined]
-    broker = binance.connect()
+def test_an_account_that_pays_in_bnb_is_blocked_until_that_is_off(at_binance: VenueFar) -> None:
+    at_binance.venue.bnb_burn = True  # type: ignore[attr-defined]
+    broker = at_binance.connect()
     assert "BNB" in str(broker.state().blocked)
-    binance.venue.bnb_burn = False  # type: ignore[attr-defined]
+    at_binance.venue.bnb_burn = False  # type: ignore[attr-defined]
     assert broker.state().blocked is None
 
 
-def test_an_order_of_a_day_is_ended_after_it_where_the_venue_does_not(binance: VenueFar) -> None:
-    line = Line(binance, binance.connect())
-    ticket = ticket_at(binance, "limit")
+def test_an_order_of_a_day_is_ended_after_it_where_the_venue_does_not(at_binance: VenueFar) -> None:
+    line = Line(at_binance, at_binance.connect())
+    ticket = ticket_at(at_binance, "limit")
     line.send(ticket)
-    binance.fill(str(ticket.order_id), 4, 90)
+    at_binance.fill(str(ticket.order_id), 4, 90)
     assert line.ask(ticket).status == "partially_filled"
-    binance.venue.orders["10000001"].opened -= dt.timedelta(days=1)
+    at_binance.venue.orders["10000001"].opened -= dt.timedelta(days=1)
     answer = line.ask(ticket)
     assert (answer.status, [fill.quantity for fill in answer.fills]) == ("expired", [4])
-    assert binance.venue.orders["10000001"].state == "cancelled"
-    gtc = ticket_at(binance, "limit", "gtc")
+    assert at_binance.venue.orders["10000001"].state == "cancelled"
+    gtc = ticket_at(at_binance, "limit", "gtc")
     line.send(gtc)
-    binance.venue.orders["10000002"].opened -= dt.timedelta(days=1)
+    at_binance.venue.orders["10000002"].opened -= dt.timedelta(days=1)
     assert line.ask(gtc).status == "submitted", "one that is good till cancelled goes on"
 
 
@@ -184,7 +184,8 @@ def test_a_pair_that_is_listed_no_more_is_refused_and_its_orders_are_not_called_
         Line(far, far.connect()).find(ticket)
 
 
-def test_fills_beyond_a_page_are_all_there(far: VenueFar, line: Line) -> None:
+def test_fills_beyond_a_page_are_all_there(far: VenueFar, line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binance, "_PAGE", 25)  # of a thousand
     ticket = ticket_at(far, quantity=60.0)
     line.send(ticket)
     for _ in range(60):
