@@ -34,7 +34,7 @@ OF_FEATURES: tuple[str, ...] = ("ibkr_account",)
 # What only you can fill in. They are there empty, because compose mounts each; an empty one is used by nothing until
 # .env names it.
 BROUGHT = (
-    "provider_key", "sec_identity", "notify_channels",
+    "provider_key", "sec_identity", "notify_channels", "messengers_telegram_token",
     "alpaca_api_key", "alpaca_secret_key", "alpaca_data_api_key", "alpaca_data_secret_key", *OF_FEATURES,
     "anthropic_api_key", "anthropic_auth_token", "openai_api_key", "gemini_api_key", "google_api_key",
     "mistral_api_key", "deepseek_api_key", "groq_api_key", "openrouter_api_key", "xai_api_key",

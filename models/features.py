@@ -110,6 +110,7 @@ OWN: tuple[str, ...] = (
     "chordesk.tools.holdings.feature",
     "chordesk.tools.ibkr.feature",
     "chordesk.tasks.asking.feature",
+    "chordesk.tasks.messengers.feature",
 )
 
 

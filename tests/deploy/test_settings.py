@@ -24,6 +24,7 @@ from chordesk.tasks.running_processes import require_home
 from chordesk.tasks.services import fleet_settings
 from tests import zygote
 from tests.deploy.test_compose import filled
+from tests.parts import HERE
 from tests.stack import REPOSITORY, Processes, processes, wait_for
 
 SERVICES: dict[str, Any] = yaml.safe_load((REPOSITORY / "compose.yaml").read_text("utf-8"))["services"]
@@ -38,6 +39,7 @@ KEYS = {
     "DESK_PROVIDER_KEY": "sk-of-the-endpoint", "DESK_SEC_IDENTITY": "Ada Lovelace ada@example.org",
     "ALPACA_API_KEY": "one", "ALPACA_SECRET_KEY": "two", "ALPACA_DATA_API_KEY": "three",
     "ALPACA_DATA_SECRET_KEY": "four",
+    **({"DESK_MESSENGERS_TELEGRAM_TOKEN": "123456789:AAbot-token-of-your-own"} if "messengers" in HERE else {}),
 }  # fmt: skip
 # Where the example names what is not here, or does not go with the others.
 INSTEAD = {"graphs": "tests.toy.graphs", "research_roles": "quick,risk,catalyst"}
@@ -119,6 +121,7 @@ def test_every_setting_of_the_file_is_read_back_from_each_service(fleet: Process
         "database_url": everyone, "redis_url": everyone - {"notify"}, "provider_key": {"research"},
         "message_key": everyone - {"notify"}, "sec_identity": {"research"}, "api_token": {"api"},
         "flower_auth": {"flower"}, "notify_channels": {"notify"},
+        **({"messengers_telegram_token": {"notify"}} if "messengers" in HERE else {}),
     }  # fmt: skip
     assert {one[name] for one in found.values() for name in SECRETS} == {None, "set"}
     asked = {**fleet.environ, "DESK_DATABASE_URL": database, "DESK_HOME": str(tmp_path / "ops")}

@@ -14,12 +14,16 @@ from sqlalchemy import Engine, MetaData, select
 from chordesk.agents.role_models import PROVIDER_KEYS
 from chordesk.models.settings import Settings
 from chordesk.models.settings.schema import BROKER_KEYS, HOLDINGS_KEYS
+from tests.parts import HERE
 
 # Digits and letters that nothing else has, and that no pattern of a key fits: what hides them has to know them.
 MARK = "Quetzal77"
 PROVIDERS = tuple(sorted({name for names in PROVIDER_KEYS.values() for name in names}))
 # The names of settings and variables with a secret each.
-SETTINGS = ("provider_key", "api_token", "sec_identity", "notify_channels", "flower_auth", "message_key")
+OF_FEATURES = ("messengers_telegram_token",) if "messengers" in HERE else ()
+SETTINGS = (
+    "provider_key", "api_token", "sec_identity", "notify_channels", "flower_auth", "message_key", *OF_FEATURES,
+)  # fmt: skip
 VARIABLES = (*BROKER_KEYS, *HOLDINGS_KEYS, *Settings.DATA_CREDENTIALS, *PROVIDERS)
 PASSWORDS = ("redis", "postgres", "trace", "flower")
 
@@ -49,7 +53,8 @@ def variables() -> dict[str, str]:
     identity = {"DESK_SEC_IDENTITY": f"Ada {CANARIES['sec_identity']} ada@example.org"}
     channels = {"DESK_NOTIFY_CHANNELS": f"desk=json://desk:{CANARIES['notify_channels']}@127.0.0.1:9/"}
     login = {"DESK_FLOWER_AUTH": f"desk:{CANARIES['flower_auth']}"}
-    return {**own, **identity, **channels, **login, **{name: CANARIES[name] for name in VARIABLES}}
+    bots = {f"DESK_{name.upper()}": f"123456789:{CANARIES[name]}" for name in OF_FEATURES}
+    return {**own, **identity, **channels, **login, **bots, **{name: CANARIES[name] for name in VARIABLES}}
 
 
 def spellings(value: str) -> Iterator[bytes]:

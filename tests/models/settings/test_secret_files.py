@@ -15,7 +15,7 @@ from chordesk.models.settings.schema import BROKER_KEYS, BROKERS
 from chordesk.models.settings.sources import load, load_for_halt, load_settings
 from chordesk.models.settings.variables import SECRET_FILES, broker_keys, from_files, secret
 from chordesk.tools.market.alpaca_chains import data_credentials
-from tests.parts import needs
+from tests.parts import HERE, needs
 
 VALUES = {
     "provider_key": "sk-from-a-file-1",
@@ -26,6 +26,7 @@ VALUES = {
     "notify_channels": "ops=json://127.0.0.1:9/hook",
     "message_key": "y8" * 20,
     "sec_identity": "Ada Lovelace ada@example.org",
+    **({"messengers_telegram_token": "123456789:of-a-file-0123456789"} if "messengers" in HERE else {}),
 }
 
 

@@ -1,0 +1,1 @@
+"""People who write to the desk, and what is written to them."""

@@ -1,0 +1,42 @@
+"""The settings DESK_MESSENGERS_..."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, SecretStr
+
+from chordesk.models.settings.schema import of_process
+from chordesk.models.urls import is_loopback, require_http
+
+_TOKEN = re.compile(r"\d{3,20}:[A-Za-z0-9_-]{20,100}")
+
+
+def _token(value: SecretStr) -> SecretStr:
+    if not _TOKEN.fullmatch(value.get_secret_value()):
+        raise ValueError("is not the token of a bot: BotFather gives it as NUMBER:LETTERS")
+    return value
+
+
+def _api(value: str) -> str:
+    from urllib.parse import urlsplit
+
+    found = urlsplit(require_http(value))
+    if found.scheme != "https" and not is_loopback(found.hostname or ""):
+        raise ValueError("must begin with https://, or name this machine: the bot's token is in each address")
+    return value.rstrip("/")
+
+
+class MessengersSettings(BaseModel):
+    telegram_token: Annotated[SecretStr, AfterValidator(_token)] | None = of_process(
+        None,
+        "token of the desk's own Telegram bot; `desk notify run` alone has it",
+        "123456789:AAbot-token-of-your-own",
+    )
+    telegram_api: Annotated[str, AfterValidator(_api)] = of_process(
+        "https://api.telegram.org", "the Bot API: https, or a server on this machine", "http://127.0.0.1:8081"
+    )
+    confirm: Literal["real", "always", "never"] = of_process(
+        "real", "orders whose approval needs a second press: of real money, all, none", "always"
+    )

@@ -1,0 +1,75 @@
+"""Answers to questions of people: by features that answer from rows, else in the few words that the core has."""
+
+from __future__ import annotations
+
+from sqlalchemy import func
+from sqlmodel import Session, col, select
+
+from chordesk.models import features
+from chordesk.models.errors import DeskError
+from chordesk.models.messengers.tables import MessengersMessage, MessengersPerson
+from chordesk.models.states import ApprovalState, TradingState
+from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import Approval
+from chordesk.models.text import utc_seconds
+from chordesk.tasks.messengers import messages
+from chordesk.tasks.messengers.inbound import Inbox, NotHeld
+from chordesk.tasks.reading.changes import changes, last_close, summary
+from chordesk.tools.orders.accounts import account_market
+from chordesk.tools.orders.halting import trading_state
+
+_NO_FEATURE = "No feature of this desk answers questions; /status and /changes it can always say."
+
+
+def answer_next(inbox: Inbox) -> bool:
+    """Answer the oldest question that waits; False without one. Raises NotHeld."""
+    with inbox.store.read() as session:
+        rows = messages.questions(session, inbox.messenger, 1) if inbox.holds(session) else ()
+    if not rows:
+        return False
+    try:
+        text = answer(inbox, rows[0].text)
+    except DeskError as error:
+        text = f"{error.args[0]}. {error.remedy}" if error.remedy else str(error.args[0])
+    with inbox.store.session() as session:
+        if not inbox.holds(session):
+            raise NotHeld
+        row = session.get_one(MessengersMessage, rows[0].id, with_for_update=True, populate_existing=True)
+        if row.state == messages.WAITING and row.kind == messages.QUESTION:
+            row.state, row.ended_at = messages.CLOSED, utcnow()
+            session.add(row)
+            messages.reply(session, session.get_one(MessengersPerson, row.person_id), messages.plain(text))
+    return True
+
+
+def answer(inbox: Inbox, question: str) -> str:
+    """Return the answer of the first feature that has one. Raises DeskError."""
+    settings, store = inbox.settings, inbox.store
+    last = _NO_FEATURE
+    for feature, functions in features.parts("answers"):
+        for function in functions:
+            found = features.call(feature, function, settings, store, lambda: account_market(store, settings), question)
+            last = found.text
+            if found.intent:
+                missing = [f"missing: {one}" for one in found.missing]
+                return "\n".join((found.text, *missing))
+    with store.read() as session:
+        if question == "status":
+            return _status(session, inbox)
+        if question == "what changed":
+            return _changes(session, inbox)
+    return last
+
+
+def _status(session: Session, inbox: Inbox) -> str:
+    settings = inbox.settings
+    state, why = trading_state(session, settings, settings.account)
+    trading = "trades" if state is TradingState.ACTIVE else f"is {state}: {why}"
+    count = select(func.count()).select_from(Approval).where(col(Approval.state) == ApprovalState.PENDING.value)
+    waits = session.exec(count).one()
+    return f"account {settings.account} {trading}\n{waits} orders wait for a person\n{_changes(session, inbox)}"
+
+
+def _changes(session: Session, inbox: Inbox) -> str:
+    since = last_close(inbox.settings, utcnow())
+    return summary(changes(session, inbox.settings, inbox.settings.account, since), utc_seconds(since))
