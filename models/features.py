@@ -108,6 +108,7 @@ OWN: tuple[str, ...] = (
     "chordesk.tools.samples.feature",
     "chordesk.tools.measure.feature",
     "chordesk.tools.holdings.feature",
+    "chordesk.tools.alerts.feature",
     "chordesk.tools.ibkr.feature",
     "chordesk.tasks.asking.feature",
     "chordesk.tasks.messengers.feature",
@@ -379,6 +380,8 @@ class Feature:
     answers: tuple[str, ...] = ()
     passes: Mapping[str, Pass] = field(default_factory=dict)
     routes: tuple[str, ...] = ()  # routers of `desk api`
+    # What a token needs for requests that change something below /NAME; of a package's feature it is always `operate`.
+    scope: str = "operate"
     views: tuple[View, ...] = ()  # of the page
     pages: tuple[str, ...] = ()  # packages, each with a folder `page`: files that are served below `of/FEATURE/`
     markets: Mapping[str, Market] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, select
 
+from chordesk.models import features
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DatabaseDown, NotFound, UsageError
 from chordesk.models.settings import Settings
@@ -59,7 +60,14 @@ def scope_of(method: str, path: str) -> Scope:
         return Scope.READ
     if path.startswith("/approvals/"):
         return Scope.DECIDE
-    return Scope.START if path == "/runs" else Scope.OPERATE
+    return Scope.START if path == "/runs" else _of_feature(path)
+
+
+def _of_feature(path: str) -> Scope:
+    """A package may not lower what a path of the desk needs by a name, so that only the desk's own features choose."""
+    name = path.split("/")[1] if path.startswith("/") else ""
+    own = (one for one in features.in_force() if one.name == name and features.is_own(one))
+    return next((Scope(one.scope) for one in own), Scope.OPERATE)
 
 
 def add(session: Session, settings: Settings, name: str, scopes: Collection[Scope], by: str) -> str:

@@ -75,6 +75,11 @@ def from_texts(kind: str, texts: Iterable[str]) -> dict[str, Any]:
     return found
 
 
+def takes(kind: str, name: str) -> bool:
+    """Return whether a kind's request has a field."""
+    return name in _properties(kind)
+
+
 def _value(schema: Mapping[str, Any], text: str) -> Any:
     """Return a text as the JSON value that its field takes; one that is none of it is refused by the field."""
     types = {one.get("type") for one in schema.get("anyOf", [schema])}

@@ -1,0 +1,1 @@
+"""Alerts and watch lists: their tables and settings."""

@@ -1,0 +1,13 @@
+"""The settings DESK_ALERTS_..."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from chordesk.models.settings.schema import of_process
+
+
+class AlertsSettings(BaseModel):
+    runs_day: int = of_process(
+        20, "most runs that all alerts start in a UTC day; beyond it they only notify", "5", ge=0, le=1000
+    )

@@ -1,0 +1,38 @@
+"""docs/alerts.md: its commands do what it says, and its table has every condition."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from chordesk.models.database.store import upgrade
+from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.cli.root import build
+from chordesk.tools.alerts.conditions import KINDS, condition_of
+from tests.stack import REPOSITORY
+
+PAGE = (REPOSITORY / "docs" / "alerts.md").read_text(encoding="utf-8")
+
+
+def test_every_condition_is_in_the_table_as_it_is_written() -> None:
+    rows = re.findall(r"^\| (`[^|]+`) \|", PAGE, re.MULTILINE)
+    written = [condition_of(text).kind.name for row in rows for text in re.findall(r"`([^`]+)`", row)]
+    assert list(dict.fromkeys(written)) == [*dict.fromkeys(written)]
+    assert set(written) == set(KINDS)
+
+
+def test_the_commands_work_as_they_are_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DESK_HOME", str(tmp_path))
+    upgrade(load_settings().database)
+    (block,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    said = []
+    for line in block.splitlines():
+        _, *words = shlex.split(line)
+        done = CliRunner().invoke(build(words[0]), words, catch_exceptions=False)
+        assert done.exit_code == 0, (line, done.output)
+        said.append(done.output)
+    assert "aapl-dip fired 1 time from 2010-06-01" in said[7]

@@ -1,0 +1,1 @@
+"""Alerts: when a condition fires, what a market and the desk's rows say of it, and what is kept."""
