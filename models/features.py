@@ -283,7 +283,9 @@ class Denial:
 class View:
     """A view of the page. path: with :parameters; name: in the menu, if `menu`; key: after g, goes there. module: the
     place of its file among those of the page, without `.js`: `of/FEATURE/FILE`, FILE in the folder `page` of `pages`;
-    part: its component, by default the one of the view's name, which gets {params, query, desk}."""
+    part: its component, by default the one of the view's name, which gets {params, query, desk}. point: what it does
+    with a price that a person points at on a symbol's chart, for a button; it is opened with {symbol, price, side}, the
+    side being above or below the last close, in its query."""
 
     path: str
     name: str
@@ -291,6 +293,7 @@ class View:
     part: str = ""
     menu: bool = False
     key: str = ""
+    point: str = ""
 
 
 @dataclass(frozen=True, slots=True)

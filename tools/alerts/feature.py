@@ -24,7 +24,7 @@ FEATURE = Feature(
     passes={"alerts": Pass(f"{_TASKS}.alert_pass:look_around")},
     routes=(f"{_TASKS}.routes:router",),
     scope="start",
-    views=(View("/alerts", "Alerts", "of/alerts/alerts", part="Alerts", menu=True, key="n"),),
+    views=(View("/alerts", "Alerts", "of/alerts/alerts", part="Alerts", menu=True, key="n", point="Alert at a price"),),
     pages=(_TASKS,),
     documents=("alerts.md",),
     settings_schema=f"{_MODELS}.settings:AlertsSettings",

@@ -41,7 +41,8 @@ const LISTS = [
 export function Alerts({ query }) {
   const found = useGet('/alerts', {}, { every: EVERY_MS });
   const fired = useGet('/alerts/firings', { limit: 50 }, { every: EVERY_MS });
-  const add = html`<button type="button" onClick=${() => setQuery({ add: 'price above ' })}>Add…</button>`;
+  const add = html`<button type="button" onClick=${() => setQuery({ add: 'yes' })}>Add…</button>`;
+  const pointed = query.price !== undefined;
   return html`<div class="view"><h1>Alerts</h1>
     <${Loaded} from=${found} what="the alerts">${(all) => html`
       ${all.away && html`<p class="notice warn" role="status">${textOf(all.away, 200)}</p>`}
@@ -51,8 +52,10 @@ export function Alerts({ query }) {
         html`<${Table} label="What fired" columns=${FIRINGS} rows=${rows} empty="Nothing has fired yet" />`}<//><//>
       ${all.watchlists.length > 0 && html`<${Panel} title="Watch lists"><${Table} label="Watch lists" columns=${LISTS}
         rows=${all.watchlists} rowKey="name" /><//>`}
-      ${query.add !== undefined && html`<${Add} all=${all} when=${query.add} on=${query.on ?? ''}
-        done=${found.reload} onClose=${() => setQuery({ add: null, on: null })} />`}`}<//></div>`;
+      ${(pointed || query.add) && html`<${Add} all=${all} on=${query.symbol ?? ''}
+        when=${pointed ? `price ${query.side === 'below' ? 'below' : 'above'} ${query.price}` : 'price above '}
+        done=${found.reload} onClose=${() => setQuery({ add: null, symbol: null, price: null, side: null })} />`}`}<//>
+    </div>`;
 }
 
 /** A name that is free, from what the alert is: aapl-above-200. */

@@ -48,7 +48,8 @@ else:
 
 
 class PageView(Frozen):
-    """A view of the page that a feature has. module: its file; part: its component, null for the one of its name."""
+    """A view of the page that a feature has. module: its file; part: its component, null for the one of its name;
+    point: what it does with a price of a chart, null for nothing."""
 
     path: str
     name: str
@@ -57,6 +58,7 @@ class PageView(Frozen):
     part: str | None
     menu: bool
     key: str | None
+    point: str | None
 
 
 class PagePart(Frozen):
@@ -151,7 +153,7 @@ def _views() -> list[PageView]:
     return [
         PageView(
             path=one.path, name=one.name, module=one.module, feature=feature.name, part=one.part or None,
-            menu=one.menu, key=one.key or None,
+            menu=one.menu, key=one.key or None, point=one.point or None,
         )
         for feature, one in features.views()
     ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 import { CandlestickSeries, createSeriesMarkers, HistogramSeries, LineSeries, LineStyle } from 'lightweight-charts';
 import {
-  compact, count, figure, gainShare, html, Loaded, moment, number, numOf, Panel, pathWith, plain, quantity,
+  compact, count, figure, gainShare, go, html, Loaded, moment, number, numOf, Panel, pathWith, plain, quantity,
   priceDigits, SaveButton, Segments, setQuery, Table, timeOf, useFirst, useGet, useMemo, useRef, useState, words,
 } from '../lib/view.js';
 import { Chart, pointsOf, Zones } from '../lib/chart.js';
@@ -17,7 +17,8 @@ const USUAL = 'levels,sma50,rsi14,relative';
 const ADJUSTED = { true: 'adjusted', false: 'not adjusted for splits and dividends',
   null: 'not known whether adjusted' };
 
-export function Prices({ path, symbol, query, detail }) {
+export function Prices({ path, symbol, query, detail, desk }) {
+  const [pointing, setPointing] = useState(null); // the view that gets the price which is clicked next
   const interval = BARS.some(([value]) => value === query.interval) ? query.interval : 'day';
   const offered = SPANS.filter(([value]) => Number(value) <= Number(MOST[interval] ?? 1000));
   const sessions = offered.some(([value]) => value === query.sessions) ? query.sessions : MOST[interval] ?? '250';
@@ -38,6 +39,9 @@ export function Prices({ path, symbol, query, detail }) {
   return html`<${Panel} title="Prices" tools=${html`${segments('Span', 'sessions', sessions, offered)}
       ${segments('Bars', 'interval', interval, shown.data?.intraday ? BARS : BARS.slice(0, 2), 'day')}
       ${segments('Scale', 'scale', query.scale ?? '', [['', 'Linear'], ['log', 'Log']])}
+      ${(desk.data?.views ?? []).filter((view) => view.point).map((view) => html`<button type="button"
+        key=${view.path} aria-pressed=${pointing === view.path}
+        onClick=${() => setPointing(pointing === view.path ? null : view.path)}>${plain(view.point)}…</button>`)}
       <${SaveButton} label="Save picture" path=${pathWith(`${path}/picture`, picture)} name=${`${symbol}.png`} />`}>
     ${chips('Indicators', INDICATORS.map(([name, label]) => [name, label, lines.includes(name)]),
       (name) => setQuery({ lines: turned(lines, name) || 'none' }))}
@@ -47,10 +51,10 @@ export function Prices({ path, symbol, query, detail }) {
     <${Loaded} from=${shown} what="prices" isEmpty=${(data) => !data.bars.length} empty="No prices"
       hint=${shown.data?.missing.map((gap) => `${plain(gap.what)}: ${plain(gap.reason)}`).join('; ')}>
       ${(data) => html`<${Drawn} data=${data} symbol=${symbol} detail=${detail} hidden=${hidden}
-        log=${query.scale === 'log'} />`}<//><//>`;
+        log=${query.scale === 'log'} pointing=${pointing} />`}<//><//>`;
 }
 
-function Drawn({ data, symbol, detail, hidden, log }) {
+function Drawn({ data, symbol, detail, hidden, log, pointing }) {
   const [over, setOver] = useState(null);
   const key = [...hidden].sort().join();
   const events = useMemo(() => (detail ? eventsByBar(data.bars, detail, hidden) : new Map()), [data.bars, detail, key]);
@@ -65,8 +69,12 @@ function Drawn({ data, symbol, detail, hidden, log }) {
     `last close ${figure(last.close, digits)}`,
     ...data.levels.map((one) => `${one.id} ${figure(one.price, digits)}`)].join(', ');
   const price = (name) => numOf(`${name[0].toUpperCase()} ${figure(bar?.[name], digits)}`);
-  return html`<${PriceChart} data=${data} events=${events} held=${held} log=${log} digits=${digits} onOver=${setOver}
-      label=${plain(label)} />
+  const onPrice = pointing === null ? null : (price) => go(pointing, { symbol, price: price.toFixed(digits[1]),
+    side: price >= last.close ? 'above' : 'below' });
+  return html`${pointing !== null && html`<p class="notice" role="status">Click at the price on the chart, or${' '}
+      <button type="button" onClick=${() => onPrice(last.close)}>type it</button>.</p>`}
+    <${PriceChart} data=${data} events=${events} held=${held} log=${log} digits=${digits} onOver=${setOver}
+      onPrice=${onPrice} label=${plain(label)} />
     <p class="bar-facts" aria-live="off">${numOf(plain(bar?.at))}
       ${['open', 'high', 'low', 'close'].map(price)}
       ${gainShare(change)} ${numOf(`vol ${compact(bar?.volume)}`)}
@@ -110,8 +118,11 @@ const LOG = 1; // the library's mode of a price scale
 const colourOf = (index) => LINES[index % LINES.length];
 const faint = (colour, share = '55') => (/^#[0-9a-f]{6}$/i.test(colour) ? `${colour}${share}` : colour);
 
-/** digits: of prices; events: by bar; held: prices that hold; onOver: gets the bar under the pointer, or null. */
-function PriceChart({ data, events, held, log, digits, onOver, label }) {
+/** digits: of prices; events: by bar; held: prices that hold; onOver: gets the bar under the pointer, or null; onPrice:
+ * gets the price that is clicked, null while nobody asks for one. */
+function PriceChart({ data, events, held, log, digits, onOver, onPrice, label }) {
+  const asked = useRef(null);
+  asked.current = onPrice;
   const intraday = data.bars[0].at.length > 10;
   const times = useMemo(() => data.bars.map((bar) => (intraday ? Date.parse(`${bar.at}Z`) / 1000 : bar.at)), [data]);
   const build = (chart, colours) => {
@@ -134,6 +145,10 @@ function PriceChart({ data, events, held, log, digits, onOver, label }) {
     addStudy(chart, candles, data, times, colours);
     const places = new Map(times.map((time, index) => [time, index]));
     chart.subscribeCrosshairMove(({ time }) => onOver(time === undefined ? null : places.get(time) ?? null));
+    chart.subscribeClick(({ point, paneIndex = 0 }) => {
+      const price = point && paneIndex === 0 ? candles.coordinateToPrice(point.y) : null;
+      if (asked.current && price !== null && price > 0) asked.current(price);
+    });
     return { candles, marks: createSeriesMarkers(candles, []), held: [] };
   };
   const update = (built, colours) => {

@@ -34,15 +34,15 @@ const COLUMNS = [
 // One symbol across all runs: its chart with what the desk did and when, what roles wrote of it, and what is held.
 const SOON_MS = 2_000;
 
-export const Symbol = ({ params, query }) =>
-  html`<${One} key=${params.symbol} symbol=${params.symbol} query=${query} />`;
+export const Symbol = ({ params, query, desk }) =>
+  html`<${One} key=${params.symbol} symbol=${params.symbol} query=${query} desk=${desk} />`;
 
 const flat = (found) => ({
   ...found, hits: found.hits.map(joined('hit')), verdicts: found.verdicts.map(joined('verdict')),
   positions: found.positions.map((one) => ({ ...one, protected_by: one.protected_by.map(joined('order')) })),
 });
 
-function One({ symbol, query }) {
+function One({ symbol, query, desk }) {
   const path = `/symbols/${part(symbol)}`;
   const found = useGet(path, { run: query.run }, { every: FRESH_MS, as: flat });
   useFollowed(['order', 'run.completed'], [found], { ms: SOON_MS,
@@ -58,7 +58,8 @@ function One({ symbol, query }) {
       ${data && pastOf(data.account)}
       ${query.run && html`${quietOf('as of run')} ${runOf(query.run)} <${Link} to=${path}>as of now<//>`}</h1>
     <div class="stack">
-      <${Prices} path=${path} symbol=${symbol} query=${query} detail=${data} />
+      <${Prices} path=${path} symbol=${symbol} query=${query} detail=${data}
+        desk=${desk} />
       <${Loaded} from=${found} what=${plain(symbol)}>${(rows) => html`<${Rest} data=${rows} />`}<//>
     </div></div>`;
 }
