@@ -33,6 +33,11 @@ class Holding:
         """What two rows of one holding share."""
         return self.symbol or self.isin or self.name
 
+    @property
+    def lacks_rate(self) -> bool:
+        """Whether what the file states of it cannot be turned into another currency."""
+        return self.rate is None and (self.kind == "cash" or self.value is not None or self.price is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:

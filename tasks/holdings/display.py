@@ -64,7 +64,7 @@ def _summary(rows: Sequence[Holding]) -> str:
     text += f", {shorts} short" if shorts else ""
     text += f", {priceless} without a price in the file" if priceless else ""
     text += f", {len(nameless)} without a ticker (desk holdings map NAME TICKER)" if nameless else ""
-    abroad = sorted({row.currency for row in rows if row.rate is None})
+    abroad = sorted({row.currency for row in rows if row.lacks_rate})
     return text + (f"; no rate of {', '.join(abroad)} (--rate {abroad[0]}=...)" if abroad else "")
 
 
@@ -104,7 +104,7 @@ def account_rows(found: Sequence[OutsideAccount], settings: Settings) -> list[di
                 for each in one.positions
                 if each.symbol is None and each.row.kind not in ("cash", "crypto")
             ],
-            "without_rate": sorted({each.row.currency for each in one.positions if each.row.rate is None}),
+            "without_rate": sorted({each.row.currency for each in one.positions if each.row.lacks_rate}),
         }
         for one in found
     ]
@@ -155,8 +155,8 @@ def view_lines(view: PortfolioView) -> RenderableType:
     parts.append(Text(f"currencies: {_weights(view.currencies)}"))
     parts.append(
         Text(
-            f"largest {_percent(view.largest)}, five largest {_percent(view.five)}; as concentrated as "
-            f"{_number(view.alike)} equal holdings, as risky as {_number(view.bets)} independent ones"
+            f"largest {_percent(view.largest)}, five largest {_percent(view.five)}; equal holdings as concentrated: "
+            f"{_number(view.alike)}, independent ones as risky: {_number(view.bets)}"
         )
     )
     pairs = ", ".join(f"{one.first} and {one.second} {one.correlation:.2f}" for one in view.pairs) or "none known"

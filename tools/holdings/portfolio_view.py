@@ -139,7 +139,9 @@ def portfolio_view(context: ToolContext, stale_sessions: int, extra: tuple[str, 
     rows = [*_own(context.account, own, extra, money), *map(_outside, worths(context, found, known))]
     total = sum(one.value for one in rows if one.value is not None)
     missing = [f"{one.name}: {one.missing}" for one in rows if one.value is None]
-    missing += [f"{later} accounts are of a later day than {today}"] if later else []
+    if later:
+        which = "account is" if later == 1 else "accounts are"
+        missing.append(f"{later} {which} of a later day than the market's, {today}: a market of today sees them")
     lines = _lines(context, rows, total)
     whole = total if total > 0 else None
     risk = _risk(context, lines, known, whole)
