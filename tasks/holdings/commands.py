@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -15,7 +15,9 @@ import typer
 
 from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.files import expanded
+from chordesk.models.settings.schema import BROKERS
 from chordesk.models.settings.sources import load_settings
+from chordesk.models.settings.variables import secret
 from chordesk.models.text import one_line
 from chordesk.tasks.cli.output import emit, print_line, warn
 from chordesk.tasks.cli.shell import Json, database, day_of, looks, make_own, opened
@@ -158,13 +160,19 @@ def link(
     _agree_and_keep(settings, read, name, {"--replace": False, "--also": also}, yes=yes)
 
 
+def own_numbers(environ: Mapping[str, str]) -> list[str]:
+    """Return what identifies the accounts that this desk may trade, as far as this shell knows it."""
+    names = {name for broker in BROKERS.values() for name in broker.credentials[:1]}
+    return [value for name in sorted(names) if (value := secret(environ, name))]
+
+
 def _agree_and_keep(settings: Settings, read: Read, account: str | None, said: dict[str, bool], *, yes: bool) -> None:
     from chordesk.tasks.holdings.display import plan_lines
     from chordesk.tools.holdings.keeping import keep, plans
 
     store = database(settings)
     with store.read() as session:
-        found = plans(session, read, account, settings.account, os.environ.get("IBKR_ACCOUNT"))
+        found = plans(session, read, account, settings.account, own_numbers(os.environ))
     for line in plan_lines(read, found):
         print_line(line)
     if all(one.same for one in found):

@@ -7,7 +7,7 @@ import datetime as dt
 import hashlib
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -71,14 +71,15 @@ def digest_of(number: str, salt: str) -> str:
     return hashlib.scrypt(number.encode(), salt=salt.encode(), n=2**14, r=8, p=1, dklen=32).hex()
 
 
-def plans(session: Session, read: Read, account: str | None, own: str, own_number: str | None = None) -> list[Plan]:
-    """Return what an import does, account by account. own: the desk's own account; own_number: its number at the
-    broker, where it is known. Raises UsageError for the desk's own account and for a name that cannot be."""
+def plans(session: Session, read: Read, account: str | None, own: str, own_numbers: Collection[str] = ()) -> list[Plan]:
+    """Return what an import does, account by account. own: the desk's own account; own_numbers: the numbers of accounts
+    that the desk trades, as far as they are known. Raises UsageError for the desk's own account and for a name that
+    cannot be."""
     kept, rows = accounts(session), session.exec(select(HoldingsAccount)).all()
     found: list[Plan] = []
     taken = set(session.exec(select(Account.name))) | BROKERS.keys()
     for statement in read.statements:
-        if own_number and statement.number == own_number:
+        if statement.number and statement.number in own_numbers:
             reason = f"the file is of {_hidden(statement.number)}, the account that this desk trades"
             raise UsageError(reason, remedy="its positions are known already; nothing was written")
         known = next((one.name for one in rows if _is_number(one, statement.number)), None)

@@ -31,7 +31,9 @@ EXPECTED: dict[str, tuple[int, str, list[dict[str, str]]]] = {
     "etoro.csv": (6, "2024-01-17", [{"AMD": "0.337209"}]),
     "portfolio-performance.csv": (6, "2021-07-01", [{"APC.DE": "7.5", "EUNL.DE": "12.5", "SAP.DE": "3"}]),
     "trade-republic-old.csv": (4, "2024-11-30", [{"IE00BKX55T58": "0.01"}]),
-    "ghostfolio.json": (5, "2026-01-05", [{"AAPL": "8", "SAP.DE": "4", "USD": "250.5"}, {"Bitcoin": "0.25"}]),
+    "ghostfolio.json": (
+        5, "2026-01-05", [{"AAPL": "8", "SAP.DE": "4", "USD": "250.5"}, {"Bitcoin": "0.25", "EUR": "40.25"}]
+    ),
 }  # fmt: skip
 
 
@@ -164,11 +166,11 @@ DAMAGE: dict[str, list[tuple[Callable[[str], str], str]]] = {
     ],
     "degiro-account.csv": [
         (lines_without("Koop 5 @"), SALE),
-        (sub('Verkoop 2 @ 63,97 EUR",,EUR,"127,94', 'Verkoop 7 @ 63,97 EUR",,EUR,"447,79'), LESS),
+        (sub('Verkauf 2 zu je 63,97 EUR",,EUR,"127,94', 'Verkauf 7 zu je 63,97 EUR",,EUR,"447,79'), LESS),
         (sub("Koop 1 @ 33,9 USD", "Spin-off 1 aan 33,9"), KIND),
         (sub('"-33,90",USD,"-33,90"', '"-39,90",USD,"-33,90"'), "1 at 33,9 is not the amount"),
         (sub("127,94", "12x,94"), NUMBER),
-        (sub('IE00B3RBWM25,"Verkoop', 'IE00B3RBWM26,"Verkoop'), ISIN),
+        (sub('IE00B3RBWM25,"Verkauf', 'IE00B3RBWM26,"Verkauf'), ISIN),
         (sub("10-08-2021,16", "31-06-2021,16"), DAY),
         (sub("16-02-2021,14", "02-16-2021,14"), DAY),
         (sub('Koop 1.500 @ 0,039 EUR",,EUR,-58.5', 'Koop 1.500 @ 2,000 EUR",,EUR,-3000'), "two meanings: --decimal"),

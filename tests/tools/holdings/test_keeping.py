@@ -109,7 +109,7 @@ def test_another_person_s_file_is_noticed_and_an_account_is_not_kept_twice(store
         )
     assert "are those of paper, which this desk trades" in refused(store, a_read(statement(*rows), digest="7"))
     with store.read() as session, pytest.raises(UsageError, match="the account that this desk trades"):
-        plans(session, mine, None, "paper", "U111")
+        plans(session, mine, None, "paper", ["U000", "U111"])
     with pytest.raises(UsageError, match="'paper' is an account that the desk trades"), store.read() as session:
         plans(session, other, "paper", "paper")
     with pytest.raises(UsageError, match="no name of an account"), store.read() as session:

@@ -29,7 +29,8 @@ _WITH_MONEY = {
 _MORE = ("koop", "buy", "kauf", "compra", "achat", "acquisto", "kupno", "kjøp", "køb", "köp")
 _LESS = ("verkoop", "sell", "verkauf", "venta", "venda", "vente", "vendita", "sprzedaż", "salg", "sälj")
 _TRADE = re.compile(
-    rf"(?:^|:\s*)({'|'.join((*_MORE, *_LESS))})\s+([\d.,'\u00a0 ]*\d)\s.*?@\s?([\d.,]*\d)\s*([A-Z]{{3}})", re.IGNORECASE
+    rf"(?:^|:\s*)({'|'.join((*_MORE, *_LESS))})\s+([\d.,'\u00a0 ]*\d)\s.*?(?:@|zu je)\s?([\d.,]*\d)\s*([A-Z]{{3}})",
+    re.IGNORECASE,
 )
 # Words of rows with a product that move money alone: dividends, taxes, fees, exchange of money.
 _MONEY = re.compile(

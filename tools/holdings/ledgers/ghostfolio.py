@@ -136,7 +136,9 @@ def _draft(export: _Export, key: str, ledger: Ledger, account: Mapping[str, Any]
     label = one_line(str(account.get("name") or ""), 40)
     draft = ledger.done(key, label if several else "")
     currency = str(account.get("currency") or "").upper()
-    balance = _number(export.sheet, 0, account, "balance") if account.get("balance") is not None else None
+    newest = max(_rows(account, "balances"), key=lambda one: str(one.get("date")), default={})
+    stated = account if account.get("balance") is not None else {"balance": newest.get("value")}
+    balance = _number(export.sheet, 0, stated, "balance") if stated["balance"] is not None else None
     if balance and len(currency) == 3:
         draft.holdings.append(Holding(0, "Cash", "cash", balance, currency, value=balance))
     return draft
