@@ -52,7 +52,7 @@ from chordesk.tasks.measure.backtest_sessions import (
 from chordesk.tasks.reading.runs import OFF, backtest_rows
 from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.messages import DeskApp
-from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
+from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run, own_symbols
 from chordesk.tasks.workflows.screen import screen_params, with_lenses
 from chordesk.tools.market.past_sessions import later_session, sessions_between
 from chordesk.tools.market.prices import STALE_DAYS
@@ -294,6 +294,12 @@ class BacktestRequest(Request):
     every: int = Field(default=1, ge=1, le=250)
     symbols: list[Symbol] | None = Field(default=None, min_length=1, max_length=20_000)
     budget_tokens: int | None = Field(default=None, ge=1, description="of each of its days, in place of the desk's")
+
+    @classmethod
+    def like(cls, run: Run, settings: Settings) -> dict[str, Any]:
+        days = {"first": "from", "last": "to", "every": "every"}
+        found = {name: run.params[of] for name, of in days.items() if of in run.params}
+        return found | own_symbols(run, settings)
 
     def open(self, app: DeskApp, look: Look | None = None) -> Run:
         universe = ",".join(self.symbols) if self.symbols else None

@@ -40,6 +40,7 @@ from chordesk.tasks.engine.budgets import Cost, cost_of
 from chordesk.tasks.reading import run_parts
 from chordesk.tasks.reading.chain import CandidateTable, Funnel, candidate_table, funnel
 from chordesk.tasks.reading.report_view import GroundedReport, grounded_reports
+from chordesk.tasks.reading.run_list import RunRow, opened_by_backtest
 from chordesk.tasks.reading.runs import Progress, RunView, blocked, progress, view
 from chordesk.tools import rogue_calls
 from chordesk.tools.ledger import currency_of_account
@@ -150,6 +151,23 @@ def _ordered(session: Session, run: Run) -> str:
 def _tally(session: Session, column: Any, where: Any) -> dict[str, int]:
     rows = session.execute(select(column, func.count()).where(where).group_by(column)).all()
     return dict(sorted(rows, key=lambda row: (-row[1], row[0])))
+
+
+class ListedRun(RunRow):
+    """A row of a list with what the run came to, in words. children: runs that it opened for its sessions."""
+
+    said: str
+    children: int
+
+
+def listed(session: Session, rows: Sequence[RunRow]) -> list[ListedRun]:
+    ids = [row.run.id for row in rows]
+    opened = select(Run.parent_run_id, func.count()).where(col(Run.parent_run_id).in_(ids), opened_by_backtest())
+    children = dict(session.exec(opened.group_by(col(Run.parent_run_id))).all())
+    return [
+        ListedRun.of(row, said=outcome(session, session.get_one(Run, row.run.id)), children=children.get(row.run.id, 0))
+        for row in rows
+    ]
 
 
 class ArtifactRow(Frozen):

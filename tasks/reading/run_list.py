@@ -56,6 +56,8 @@ class RunFilter:
     symbol: str | None = None  # one of its candidates, or of its orders
     with_children: bool = True  # with the runs that other runs opened, as a backtest does for its sessions
     backtests: bool = True  # with the runs that a backtest opened for its sessions
+    account: str | None = None
+    parent: str | None = None  # the run that opened it
 
 
 class RunRow(Frozen):
@@ -85,13 +87,44 @@ class RunPage(Frozen):
     runs: list[RunRow]
 
 
+def _seconds(column: Any) -> Any:
+    return sqlalchemy.extract("epoch", column)
+
+
+def _of_run(what: Any, *where: Any) -> Any:
+    return sqlalchemy.select(what).where(*where).correlate(Run).scalar_subquery()
+
+
+# What a list of runs is sorted by; a run without the value comes last either way.
+SORTS: Mapping[str, Any] = {
+    "began": col(Run.created_at),
+    "market": col(Run.market_now),
+    "kind": col(Run.kind),
+    "state": col(Run.state),
+    "account": col(Run.account),
+    "took": _seconds(col(Run.finished_at)) - _seconds(col(Run.created_at)),
+    "orders": _of_run(func.count(col(Order.id)), col(Order.run_id) == col(Run.id)),
+    "tokens": _of_run(func.coalesce(func.sum(col(Turn.total_tokens)), 0), col(Turn.run_id) == col(Run.id)),
+}
+
+
 def run_page(
-    session: Session, settings: Settings, wanted: RunFilter, limit: int, offset: int = 0, *, short: bool = False
+    session: Session,
+    settings: Settings,
+    wanted: RunFilter,
+    limit: int,
+    offset: int = 0,
+    *,
+    short: bool = False,
+    sort: str = "began",
+    down: bool = True,
 ) -> RunPage:
+    """sort: of SORTS; down: the largest first. Those that are alike are the newest first."""
     conditions = _conditions(wanted)
     total = session.exec(select(func.count()).select_from(Run).where(*conditions)).one()
-    newest = (col(Run.created_at).desc(), col(Run.id).desc())
-    runs = session.exec(select(Run).where(*conditions).order_by(*newest).offset(offset).limit(limit)).all()
+    by = SORTS[sort].desc() if down else SORTS[sort].asc()
+    order = (by.nulls_last(), col(Run.created_at).desc(), col(Run.id).desc())
+    runs = session.exec(select(Run).where(*conditions).order_by(*order).offset(offset).limit(limit)).all()
     return RunPage(total=total, runs=_rows(session, settings, runs, short=short))
 
 
@@ -107,7 +140,8 @@ def of_symbol(symbol: str) -> Any:
 
 
 def _conditions(wanted: RunFilter) -> list[Any]:
-    equal = ((Run.kind, wanted.kind), (Run.state, wanted.state))
+    pairs = (Run.kind, wanted.kind), (Run.state, wanted.state), (Run.account, wanted.account)
+    equal = (*pairs, (Run.parent_run_id, wanted.parent))
     conditions: list[Any] = [col(column) == value for column, value in equal if value is not None]
     for column, day in ((Run.created_at, wanted.day), (Run.market_now, wanted.market_day)):
         if day is not None:

@@ -143,12 +143,14 @@ def open_analysis(
     """Start an analysis of symbols that a person named. depth: None is that of the settings.
 
     What the request does not name is fitted to the market: without chains the shares are analysed, without a source of
-    news and earnings the research is left out, and the run's parameter `lacks` has a line on each.
+    news and earnings the research is left out; the run's parameter `lacks` has a line on each, and `named` what the
+    request named.
 
     Raises UsageError for a symbol that the market does not carry, and for what was named and cannot be judged.
     """
     desk = app.desk
     found = resolve_universe(",".join(symbols), desk.market)
+    named = sorted(request.model_fields_set)
     request, lacks = fitted(desk.market, request, found)
     settings = with_values(desk.settings, {"depth": depth}) if depth is not None else desk.settings
     roles = request.roles
@@ -157,7 +159,7 @@ def open_analysis(
         "roles": list(roles),
         "required_roles": list(roles),
         "depth": settings.depth,
-        **({"lacks": lacks} if lacks else {}),
+        **({"lacks": lacks, "named": named} if lacks else {}),
         **request.model_dump(mode="json"),
     }
 
@@ -350,6 +352,12 @@ class AnalyzeRequest(AnalysisRequest, Request):
     kind: Literal["analyze"]
     symbols: list[Symbol] = Field(min_length=1, max_length=500)
     depth: Depth | None = None
+
+    @classmethod
+    def like(cls, run: Run, settings: Settings) -> dict[str, Any]:
+        found = super().like(run, settings)
+        named = {"symbols", "depth", *run.params.get("named", found)}  # the rest is fitted to the market anew
+        return {name: value for name, value in found.items() if name in named}
 
     def open(self, app: DeskApp, look: Look | None = None) -> Run:
         fields = set(AnalysisRequest.model_fields)

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 from sqlmodel import Session, select
@@ -57,6 +57,12 @@ class Request(Frozen):
         """Open the run with the settings of the app's desk, and return it as it begins. look: as of `open_run`."""
         raise NotImplementedError
 
+    @classmethod
+    def like(cls, run: Run, settings: Settings) -> dict[str, Any]:
+        """Return what a person gave to start the run, by the names of the fields. settings: those of the desk, whose
+        values need not be given."""
+        return {name: value for name, value in run.params.items() if name in cls.model_fields and value is not None}
+
 
 def with_budget(tokens: int | None, look: Look | None = None) -> Look:
     """Return what gives a run that is not written yet its budget, and then looks at it."""
@@ -68,6 +74,24 @@ def with_budget(tokens: int | None, look: Look | None = None) -> Look:
             look(run)
 
     return budgeted
+
+
+def own_symbols(run: Run, settings: Settings) -> dict[str, Any]:
+    """Return the symbols of a run, empty where they are those of the desk's own universe: that may have other members
+    on another day."""
+    universe = run.params.get("universe")
+    return {} if universe in (None, settings.universe) else {"symbols": run.params["symbols"]}
+
+
+def request_like(run: Run, settings: Settings) -> dict[str, Any]:
+    """Return the request that starts another run like this one, but for who asks. Raises UsageError for a kind of run
+    that no request starts."""
+    for made in kinds.requests():
+        if run.kind in get_args(made.model_fields["kind"].annotation):
+            budget = (run.settings or {}).get("budget_run_tokens")
+            more = {"budget_tokens": budget} if budget and budget != settings.budget_run_tokens else {}
+            return {"kind": run.kind, **made.like(run, settings), **more}
+    raise UsageError(f"no request starts a run of the kind {run.kind}", remedy="`desk --help` names its command")
 
 
 class _Planned(Exception):

@@ -45,7 +45,7 @@ from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.workflows.holding_reviews import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, spare_turns, unscreened
 from chordesk.tasks.workflows.reusing import hits_again, look_at_shard, shard_basis_of
-from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
+from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run, own_symbols
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.prices import share_of
 from chordesk.tools.market.universe import resolve_universe
@@ -323,6 +323,17 @@ class ScreenRequest(Request):
     lenses: list[LensName] | None = Field(default=None, min_length=1, max_length=12)
     most: int | None = Field(default=None, ge=1, le=500)
     trade: StrictBool = True
+
+    @classmethod
+    def like(cls, run: Run, settings: Settings) -> dict[str, Any]:
+        found = own_symbols(run, settings)
+        for name, of, usual in (
+            ("lenses", "lenses", [*settings.lenses]),
+            ("most", "max_candidates", settings.max_candidates),
+        ):
+            if (value := run.params.get(of, usual)) != usual:
+                found[name] = value
+        return found
 
     def open(self, app: DeskApp, look: Look | None = None) -> Run:
         universe = ",".join(self.symbols) if self.symbols else None

@@ -30,6 +30,7 @@ from chordesk.models.answers import ActionKind, Grounding, Refused, ReportStatus
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.errors import FencedOff, Postponed, SettingError, UsageError
 from chordesk.models.groups import by_key
+from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, RunKind, RunState, StepKind
 from chordesk.models.tables.orders import Fill, Order, Position
 from chordesk.models.tables.runs import (
@@ -355,6 +356,10 @@ class TradeRequest(Request):
 
     kind: Literal["trade"]
     run: Annotated[str, StringConstraints(max_length=64, pattern=ID)]
+
+    @classmethod
+    def like(cls, run: Run, settings: Settings) -> dict[str, Any]:
+        return {"run": run.params.get("source_run", "")}
 
     def open(self, app: DeskApp, look: Look | None = None) -> Run:
         with app.desk.store.read() as session:

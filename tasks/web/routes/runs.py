@@ -19,8 +19,17 @@ from chordesk.tasks.engine import kinds
 from chordesk.tasks.reading.chain import CandidateTable, Chain, Funnel, candidate_table, chain, funnel
 from chordesk.tasks.reading.outlook import Spending, spending
 from chordesk.tasks.reading.report_view import ReportDetail, VerdictDetail, list_reports, report_detail, verdict_detail
-from chordesk.tasks.reading.run_details import Timeline, course, course_type, detail, detail_type, timeline
-from chordesk.tasks.reading.run_list import RunComparison, RunFilter, RunRow, comparison, run_page
+from chordesk.tasks.reading.run_details import (
+    ListedRun,
+    Timeline,
+    course,
+    course_type,
+    detail,
+    detail_type,
+    listed,
+    timeline,
+)
+from chordesk.tasks.reading.run_list import SORTS, RunComparison, RunFilter, comparison, run_page
 from chordesk.tasks.reading.runs import CandidateRow, Wait, candidates, waits
 from chordesk.tasks.reports.report_schema import MEDIA_TYPES, Format, run_document_type
 from chordesk.tasks.web.context import Context, ServiceContext
@@ -43,7 +52,7 @@ from chordesk.tasks.web.schemas import (
 )
 from chordesk.tasks.web.security import JsonRoute
 from chordesk.tasks.worker.control import Stop, stop_runs
-from chordesk.tasks.workflows.runs import Request, planned, request_of, request_type, with_budget
+from chordesk.tasks.workflows.runs import Request, planned, request_like, request_of, request_type, with_budget
 
 log = structlog.get_logger(__name__)
 
@@ -71,6 +80,17 @@ def _known(kind: str | None) -> str | None:
 RunKindFilter = Annotated[
     str | None, Query(json_schema_extra={"enum": [*kinds.run_kinds(), None]}), AfterValidator(_known)
 ]
+
+
+def _sort(name: str) -> str:
+    """Raises ValueError for a column that no list is sorted by."""
+    if name not in SORTS:
+        raise ValueError(f"a list of runs is sorted by {', '.join(SORTS)}")
+    return name
+
+
+RunSort = Annotated[str, Query(json_schema_extra={"enum": [*SORTS]}), AfterValidator(_sort)]
+Down = Annotated[bool, Query(description="the largest or the latest first")]
 Short = Annotated[bool, Query(description="leave out params, settings and summary")]
 TOTAL = "X-Total-Count"
 _LISTED: dict[int | str, dict[str, Any]] = {
@@ -88,20 +108,25 @@ def runs(
     market_day: DayFilter = None,
     symbol: IdFilter = None,
     backtests: Backtests = True,
+    account: IdFilter = None,
+    parent: IdFilter = None,
+    sort: RunSort = "began",
+    down: Down = True,
     limit: Limit = 20,
     offset: Offset = 0,
     short: Short = False,
-) -> list[RunRow]:
-    """List runs with progress, tokens and money, the newest first.
+) -> list[ListedRun]:
+    """List runs with what they came to, progress, tokens and money, the newest first.
 
     day: New York date on which a run was opened; market_day: the date its market was on; symbol: one of its candidates
-    or orders.
+    or orders; parent: the run that opened it.
     """
-    wanted = RunFilter(kind, state, day, market_day, symbol, backtests=backtests)
+    wanted = RunFilter(kind, state, day, market_day, symbol, backtests=backtests, account=account, parent=parent)
     with context.store.read() as session:
-        found = run_page(session, context.settings, wanted, limit, offset, short=short)
+        found = run_page(session, context.settings, wanted, limit, offset, short=short, sort=sort, down=down)
+        rows = listed(session, found.runs)
     response.headers[TOTAL] = str(found.total)
-    return found.runs
+    return rows
 
 
 @router.post("/runs", status_code=HTTPStatus.CREATED)
@@ -110,6 +135,13 @@ def start(context: Context, asked: RunRequest) -> Run:
     context.require_agreement()
     log.info("api.start", kind=asked.kind, by=asked.by)
     return asked.open(context.notifier.app(), with_budget(asked.budget_tokens))
+
+
+@router.get("/runs/{run_id}/request")
+def run_request(context: Context, run_id: Id) -> dict[str, Any]:
+    """Show what POST /runs takes to start another run like this one."""
+    with context.store.read() as session:
+        return request_like(by_prefix(session, Run, run_id), context.settings)
 
 
 @router.get("/spending")

@@ -110,6 +110,31 @@ def test_a_run_is_started_here_and_a_refusal_is_shown_with_what_was_typed(page: 
     desk_page.stop_run(run["id"])
 
 
+@needs("measure")
+def test_runs_are_folded_sorted_by_the_desk_and_started_again(page: Page, desk_page: DeskPage) -> None:
+    assert desk_page.record is not None
+    backtest = short(desk_page.record.backtest)
+    desk_page.open(page, "/runs", "Runs")
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name=backtest))
+    expect(row).to_contain_text(re.compile("Played [0-9]+ sessions.*%, against .* bought and held"))
+    expect(page.locator("tr.within")).to_have_count(0)
+    row.get_by_role("button", name=re.compile("sessions$")).click()
+    within = page.locator("tr.within")
+    expect(within.first).to_contain_text("Screened")
+    symbol = within.locator("a.symbol").first
+    assert "?run=" in str(symbol.get_attribute("href")), "what a backtest saw is shown as of then"
+    with page.expect_response(re.compile("/runs[?].*sort=took")):
+        page.get_by_role("button", name="Took").click()
+    expect(page).to_have_url(re.compile("[?]sort=took$"))
+    expect(page.get_by_role("columnheader", name="Took")).to_have_attribute("aria-sort", "descending")
+    page.get_by_role("button", name=f"Run {backtest} again").click()
+    dialog = page.get_by_role("dialog", name="Start a run")
+    expect(dialog.get_by_label("First")).to_have_value(re.compile("2010-"))
+    expect(dialog.get_by_role("status")).to_contain_text("no cost")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(page).to_have_url(re.compile("[?]sort=took$"))
+
+
 @needs("board", "measure")
 def test_a_form_has_the_fields_of_its_kind(page: Page, desk_page: DeskPage) -> None:
     desk_page.open(page, "/", "Desk")

@@ -33,6 +33,10 @@ def test_every_kind_of_run_can_be_started(floor: Floor) -> None:
     assert (params["roles"], params["depth"], params["max_delta"]) == (["chart", "risk"], "deep", 0.3)
     assert analysis.json()["settings"]["depth"] == "deep"
     assert floor.client.get(f"/runs/{analysis.json()['id']}").json()["analyses"] == []
+    given = {"kind": "screen", "symbols": ["IBM", "KO"], "lenses": ["technical"], "most": 3}
+    assert floor.client.get(f"/runs/{screen.json()['id']}/request").json() == given, "no more than was given"
+    again = floor.client.get(f"/runs/{analysis.json()['id']}/request").json()
+    assert floor.client.post("/runs", json={**again, **BY}).json()["params"] == params
     for body in (
         {"kind": "research", "symbols": ["NOSUCH"]},
         {"kind": "trade", "run": screen.json()["id"]},

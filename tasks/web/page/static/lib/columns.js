@@ -32,7 +32,8 @@ export const gainShare = (value) => gain(value, signedPercent(value));
 export const told = (row, value, text) => gain(value, `${text}${row.told ? '*' : ''}`);
 export const aStep = (value) => signedPercent(value, 3);
 export const tickerOf = (symbol) => html`<span class="symbol">${plain(symbol)}</span>`;
-export const symbolsOf = (symbols) => symbols.map((symbol) => html`${symbolOf(symbol)} `);
+/** of: the run that they are of; a link from a backtest's keeps it. */
+export const symbolsOf = (symbols, of = undefined) => symbols.map((symbol) => html`${symbolOf(symbol, of)} `);
 export const voiceOf = (voice) => html`<${Link} to=${`/scores/voice/${part(voice)}`}>${textOf(voice)}<//>`;
 export const questionOf = (id, text, most) => html`<${Link} to=${`/questions/${id}`}>${textOf(text, most)}<//>`;
 /** An account, marked where it is a backtest's. */
@@ -66,6 +67,7 @@ export function ratingOf(rating, confidence, id = null) {
 export const KIND = ['Kind', (run) => html`${run.kind} ${run.schedule && quietOf(textOf(run.schedule))} ${
   run.kind !== 'backtest' && pastOf(run.account)}`, '', 'kind'];
 export const stepsOf = (steps) => Object.values(steps).reduce(([a, b], [c, d]) => [a + c, b + d], [0, 0]);
+export const SYMBOL = ['Symbol', (row) => symbolOf(row.symbol, row), '', 'symbol'];
 /** The columns of reports, wherever they are listed. */
 export const REPORT = [
   ['Role', (row) => html`<${Link} to=${`/reports/${row.id}`}>${words(row.role)}<//>`, '', 'role'],

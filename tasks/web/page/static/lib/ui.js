@@ -84,8 +84,15 @@ const linkedTo = (path) => (id, children = /** @type {any} */ (shortId(id))) =>
 export const runOf = linkedTo('/runs');
 export const orderOf = linkedTo('/orders');
 export const threadOf = linkedTo('/threads');
-export const symbolOf = (symbol) =>
-  (symbol ? html`<${Link} to=${`/symbols/${part(symbol)}`} className="symbol">${plain(symbol)}<//>` : MISSING);
+/** The run of something on a backtest's account. */
+export const pastRun = (of) => (PAST.test(of?.account ?? '') ? of.run_id ?? of.id : undefined);
+/** A link to a symbol. of: what is shown of it, with its account and its run: what a backtest did is shown as of
+ * then. */
+export const symbolOf = (symbol, of = undefined) => {
+  const run = pastRun(of);
+  return symbol ? html`<${Link} to=${`/symbols/${part(symbol)}`} query=${{ run }} className="symbol">
+    ${plain(symbol)}<//>` : MISSING;
+};
 
 /** A link out of the desk, to what a tool or a model named: as text when its address is none of the web. */
 export function OutLink({ url, children }) {
@@ -225,12 +232,14 @@ const classOf = (looks = '') => looks.replace('num', 'right').replace('unseen', 
 /** A table. columns: [label, cell, looks, sort, title], the last three if needed; a cell or a sort is a function of the
  * row, or the name of a field. looks: words. num: aligned at the decimal point, when cell returns fixed decimals; wide:
  * left out on narrow screens; prose: keeps room for a few words; unseen: its label is for readers that do not see.
- * rowKey: a field of the row, or (row) => key. empty: what there is to say without rows. */
-export function Table({ columns, rows, rowKey = 'id', label, empty, hint, rowClass = (_row) => '' }) {
-  const [order, setOrder] = useState(null);
+ * rowKey: a field of the row, or (row) => key. empty: what there is to say without rows. sorting: [{name, down}, set]
+ * where the server sorts, by the names that the columns have as their sort. */
+export function Table({ columns, rows, rowKey = 'id', label, empty, hint, rowClass = (_row) => '', sorting = null }) {
+  const own = useState(null);
+  const [order, setOrder] = sorting ?? own;
   const shown = useMemo(() => {
     const [, , , sort] = (order && columns.find(([name]) => name === order.name)) ?? [];
-    if (!sort) return rows;
+    if (!sort || sorting) return rows;
     const ranked = rows.map((row) => [valueOf(row, sort), row]);
     const way = order.down ? -1 : 1;
     const last = (value) => value === null || value === undefined;
@@ -238,14 +247,17 @@ export function Table({ columns, rows, rowKey = 'id', label, empty, hint, rowCla
     return ranked.sort(([a], [b]) => rank(a, b)).map(([, row]) => row);
   }, [rows, order, columns]);
   if (!rows.length && empty) return emptyOf(empty, hint);
-  const turn = (name) => setOrder((now) => (now?.name !== name ? { name, down: false } : now.down ? null
-    : { name, down: true }));
+  const turn = (name, sort) => {
+    if (sorting) setOrder({ name: sort, down: order.name !== sort || !order.down });
+    else setOrder(order?.name !== name ? { name, down: false } : order.down ? null : { name, down: true });
+  };
   return html`<div class="scroll" tabindex="0" role="group" aria-label=${label}><table>
     <thead><tr>${columns.map(([name, , looks = '', sort, title]) => {
-      const sorted = order?.name === name ? (order.down ? 'descending' : 'ascending') : undefined;
+      const chosen = sort && order?.name === (sorting ? sort : name);
+      const sorted = chosen ? (order.down ? 'descending' : 'ascending') : undefined;
       const shownName = looks.includes('unseen') ? html`<span class="unseen">${name}</span>` : name;
       return html`<th scope="col" class=${classOf(looks)} aria-sort=${sorted} title=${title}>
-        ${sort ? html`<button type="button" class="plain" onClick=${() => turn(name)}>${shownName}${sorted
+        ${sort ? html`<button type="button" class="plain" onClick=${() => turn(name, sort)}>${shownName}${sorted
             && (order.down ? ' ▾' : ' ▴')}</button>`
           : shownName}</th>`;
     })}</tr></thead>

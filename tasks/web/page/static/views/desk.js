@@ -51,7 +51,7 @@ function Front({ found, desk, events }) {
     <${Fleet} found=${found} at=${desk.at} />
     ${runs.length > 0 && html`<${TablePanel} title="Runs now" columns=${RUNNING} rows=${runs}
       tools=${found.all_runs > runs.length
-        && html`<${Link} to="/runs" query=${{ state: 'running', backtests: 'yes' }}>all ${found.all_runs}<//>`} />`}
+        && html`<${Link} to="/runs" query=${{ state: 'running' }}>all that run<//>`} />`}
     <${Panel} title="As it happens">${events.items.length ? html`<${VirtualList} label="Events" className="low" stick
         items=${events.items} dropped=${events.dropped} row=${(event) => html`<${EventRow} event=${event} run />`} />`
       : html`<${Empty} title="Nothing has happened since this view was opened" />`}<//></div>`;

@@ -2,9 +2,9 @@
 
 import {
   badgeOf, Block, codeOf, column, compact, count, Empty, Facts, FORECAST, hashOf, href, html, idOf, laidOut,
-  LiveBadge, Loaded, MISSING, money, number, numOf, orderOf, Panel, part, pastOf, plain, priceOf, prices, quantity,
-  quietOf, ratingOf, REPORT, runOf, shortHash, shortId, stateOf, symbolOf, Table, TablePanel, textOf, tickerOf,
-  timeOf, upTo, useEffect, useFollowed, useGet, useState, words,
+  LiveBadge, Loaded, MISSING, money, number, numOf, orderOf, Panel, part, pastOf, pastRun, plain, priceOf, prices,
+  quantity, quietOf, ratingOf, REPORT, runOf, shortHash, shortId, stateOf, symbolOf, Table, TablePanel, textOf,
+  tickerOf, timeOf, upTo, useEffect, useFollowed, useGet, useState, words,
 } from '../lib/view.js';
 import { Answering, Changes, Until } from '../lib/decision.js';
 import {
@@ -28,7 +28,7 @@ function Whole({ detail, path, part, live, item }) {
   useEffect(() => {
     if (part) document.getElementById(`part-${part}`)?.scrollIntoView({ block: 'start' });
   }, [part]);
-  return html`<h1><span>${titleOf(order)}</span> ${symbolOf(order.symbol)} ${idOf(order.id)}
+  return html`<h1><span>${titleOf(order)}</span> ${symbolOf(order.symbol, order)} ${idOf(order.id)}
     ${orderState(order.state)} ${pastOf(order.account)} <${LiveBadge} live=${live} /></h1>
     <div class="stack">
     <p class="lead">${plain(order.side ?? order.action)} <strong class="num">${quantity(order.quantity)}
@@ -225,12 +225,12 @@ const partsOf = (chain, kind) => chain.nodes.filter((one) => one.kind === kind)
 
 /** The layers of an order's chain, first to last: [{title, nodes}]. */
 function layersOf({ order, chain }) {
-  const symbol = `/symbols/${encodeURIComponent(order.symbol)}`;
-  const own = order.id ? `/orders/${order.id}` : symbol; // before there is an order
+  const symbol = { to: `/symbols/${encodeURIComponent(order.symbol)}`, query: { run: pastRun(order) } };
+  const own = order.id ? { to: `/orders/${order.id}` } : symbol; // before there is an order
   const later = order.id ? 'none' : 'not yet';
   const thread = (one) => (one.thread_id ? { to: `/threads/${one.thread_id}`, query: { turn: one.codex_turn_id } }
     : {});
-  const part = (name) => ({ to: own, query: { part: name } });
+  const part = (name) => ({ ...own, query: { ...own.query, part: name } });
   const made = (kind, title, missing, of) => layer(title, partsOf(chain, kind).map(of), missing);
   const fills = partsOf(chain, 'fill');
   const forecasts = partsOf(chain, 'forecast');
@@ -238,7 +238,7 @@ function layersOf({ order, chain }) {
     made('hit', 'Hits', order.protects ? 'none' : 'not from a screen',
       (one) => ({ lines: [one.lens, one.confidence], ...thread(one) })),
     made('candidate', 'Candidate', 'no research',
-      (one) => ({ lines: [order.symbol, one.rank ? `rank ${one.rank}` : one.origin], to: symbol })),
+      (one) => ({ lines: [order.symbol, one.rank ? `rank ${one.rank}` : one.origin], ...symbol })),
     made('report', 'Reports', later, (one) => ({ lines: [one.role, one.verdict ?? one.status],
       tone: STANCES[one.verdict], to: `/reports/${one.id}` })),
     layer('Board', forecasts.length ? [{ lines: [`${forecasts.length} forecasts`,

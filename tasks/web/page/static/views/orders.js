@@ -30,7 +30,8 @@ export function Orders({ query: { state, symbol, run, account, day, backtests } 
 }
 
 const COLUMNS = [
-  ['Symbol', ({ order }) => html`${symbolOf(order.symbol)} ${pastOf(order.account)}`, '', ({ order }) => order.symbol],
+  ['Symbol', ({ order }) => html`${symbolOf(order.symbol, order)} ${pastOf(order.account)}`,
+    '', ({ order }) => order.symbol],
   ['What', ({ order }) => actionOf(order), '', ({ order }) => order.action],
   ['Quantity', ({ order }) => quantity(order.quantity), 'num', ({ order }) => order.quantity],
   ['Price', ({ order }) => (order.quantity === null ? MISSING : priceTerms(order)), 'num wide'],

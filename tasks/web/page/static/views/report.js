@@ -10,7 +10,7 @@ import {
 export function Report({ params, query }) {
   const found = useGet(`/reports/${part(params.report)}`, {}, { as: joined('report') });
   const { data } = found;
-  return html`<div class="view report-view"><h1>${data ? html`${words(data.role)} on ${symbolOf(data.symbol)}
+  return html`<div class="view report-view"><h1>${data ? html`${words(data.role)} on ${symbolOf(data.symbol, data)}
     ${' '}${badgeOf(data.verdict ?? data.status)}
     ${pastOf(data.account)}` : html`Report ${shortId(params.report)}`}</h1>
     <${Loaded} from=${found} what="the report">${(row) =>
@@ -231,7 +231,8 @@ const otherFields = ({ answer }) =>
 export function Verdict({ params }) {
   const found = useGet(`/verdicts/${part(params.verdict)}`);
   const { symbol, rating, confidence } = found.data?.verdict ?? {};
-  return html`<div class="view report-view"><h1>${symbol ? html`Verdict on ${symbolOf(symbol)} ${badgeOf(rating)}
+  return html`<div class="view report-view"><h1>${symbol ? html`Verdict on ${symbolOf(symbol, found.data?.verdict && {
+      ...found.data.verdict, account: found.data.account })} ${badgeOf(rating)}
       ${' '}${quietOf(html`${textOf(confidence)} confidence`)}
       ${pastOf(found.data?.account)}` : html`Verdict ${shortId(params.verdict)}`}</h1>
     <${Loaded} from=${found} what="the verdict">${(detail) => html`<${VerdictShown} detail=${detail} />`}<//></div>`;

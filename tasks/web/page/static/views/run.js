@@ -4,9 +4,9 @@ import {
   ActionButton, badgeOf, between, chance, Check, Choice, codeOf, column, compact, costOf, count, date, Empty,
   EventRow, Facts, Field, figure, html, idOf, joined, Later, Link, LiveBadge, Loaded, MARKS, moment, number, numOf,
   Panel, part, PAST, pastOf, percent, plain, priceOf, ProblemBox, quantity, quietOf, ratingOf, runOf, runState,
-  SaveButton, Segments, setQuery, shortId, signedPercent, span, standingOf, stepsOf, symbolOf, Table, TablePanel,
-  Text, textOf, threadOf, timeOf, tokensOf, toneOf, useBounded, useCallback, useEffect, useFirst, useGet, useKeys,
-  useLive, useMemo, useNow, useRef, useState, VirtualList, waitOf, words, zone,
+  SaveButton, Segments, setQuery, shortId, signedPercent, span, standingOf, stepsOf, SYMBOL, symbolOf, Table,
+  TablePanel, Text, textOf, threadOf, timeOf, tokensOf, toneOf, useBounded, useCallback, useEffect, useFirst, useGet,
+  useKeys, useLive, useMemo, useNow, useRef, useState, VirtualList, waitOf, words, zone,
 } from '../lib/view.js';
 import { Closes } from '../lib/lines.js';
 import { Timeline } from './timeline.js';
@@ -25,7 +25,8 @@ function One({ run, query, parts }) {
   const path = `/runs/${part(run)}`;
   // All of it is of one moment, so that no count contradicts another.
   const course = useGet(`${path}/course`, {}, { as: (found) => ({
-    ...found, table: { ...found.table, rows: found.table.rows.map(joined('candidate')) },
+    ...found, table: { ...found.table, rows: found.table.rows.map(joined('candidate')).map((row) =>
+      ({ ...row, account: found.run.account })) },
   }) });
   const found = course.data?.run;
   const ended = found && FINAL.has(found.state);
@@ -127,7 +128,7 @@ function Pooled({ row, run }) {
   const { pooled } = row.verdict;
   const plan = row.orders.find((one) => one.plan)?.plan;
   const { probability, horizon, low, high, move, invalidation_price: wrong, invalidation_source: source } = pooled;
-  return html`<article><h3>${symbolOf(row.symbol)} ${verdictCell(row)}</h3>
+  return html`<article><h3>${symbolOf(row.symbol, run)} ${verdictCell(row)}</h3>
     <p>${probability === null ? 'No thesis states a probability.'
       : html`${chance(probability)} that it beats the median over ${horizon} sessions
         ${' '}${quietOf(`(80 %: ${chance(low)} to ${chance(high)})`)}${move !== null
@@ -246,7 +247,7 @@ const ORDER = { buy: 0, caution: 1, hold: 2, pass: 3, reject: 4, sell: 5 };
 
 function columnsOf(roles) {
   return [
-    column('Symbol', symbolOf),
+    SYMBOL,
     ['Verdict', verdictCell, '', ({ verdict }) => (verdict ? ORDER[verdict.rating.toLowerCase()] ?? 9 : null)],
     ['Because', (row) => row.verdict && html`<${Text} most=${46} className="quiet cell">${row.rule}<//>`, 'wide'],
     ['Orders', (row) => row.orders.map(orderCell)],
@@ -297,14 +298,14 @@ function Screened({ rows, candidates, stage }) {
       empty="No symbol is like that" />${more}`;
 }
 const SCREENED = [
-  column('Symbol', symbolOf),
+  SYMBOL,
   ['Hit by', (row) => (row.lenses.length ? row.lenses.map(plain).join(', ') : quietOf('no hit')), '',
     (row) => row.lenses.join()],
   column('Candidate', (rank) => rank ?? '', 'rank', 'num'), ['Verdict', (row) => row.verdict && verdictCell(row)],
 ];
 
 const ANALYSES = [
-  column('Symbol', symbolOf), column('Strategy'), column('Recommendation'),
+  SYMBOL, column('Strategy'), column('Recommendation'),
   ['Verdict', (row) => ratingOf(row.rating, row.confidence), '', 'rating'],
   ['Contract', (row) => (row.contract ? codeOf(row.contract) : quietOf('none'))],
   ['Checks', (row) => html`<ul class="checks">${(row.checks ?? []).filter((one) => one.state !== 'ok').map((one) =>
@@ -430,7 +431,7 @@ const TOTALS = /** @type {[string, (one: any) => any][]} */ ([
 const totals = ({ ours, theirs, only_ours: mine, only_theirs: others }) => TOTALS.map(([name, shown]) => ({ name,
   ours: shown({ ...joined('run')(ours), alone: mine }), theirs: shown({ ...joined('run')(theirs), alone: others }) }));
 const CANDIDATES = [
-  column('Symbol', symbolOf),
+  SYMBOL,
   ['This run', (row) => ratingOf(row.ours, row.ours_confidence)],
   ['The other', (row) => ratingOf(row.theirs, row.theirs_confidence)],
   ['Differs', (row) => row.changed && badgeOf('differs', 'warn'), 'unseen', (row) => !row.changed],

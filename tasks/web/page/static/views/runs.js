@@ -1,73 +1,104 @@
 // All runs, filtered by what the address says; and the start of a new one.
 
 import {
-  ask, badgeOf, between, Check, Choice, column, costOf, count, Field, Filters, FormDialog, go, html, joined, KIND,
-  LiveBadge, Loaded, moment, number, pathWith, post, quietOf, runOf, runState, Segments, setQuery, shortId, span,
-  symbolsOf, Table, textOf, timeOf, tokensOf, useAction, useDraft, useEffect, useFollowed, useGet, useKeys,
-  useResource, useState,
+  accountOf, ask, badgeOf, between, Choice, costOf, count, Field, Filters, FormDialog, go, html, joined, KIND, Link,
+  LiveBadge, Loaded, lookOf, moment, numOf, part, pathWith, post, ProblemBox, quietOf, runOf, runState, Segments,
+  setQuery, shortId, span, symbolsOf, Table, textOf, timeOf, tokensOf, useAction, useDraft, useEffect, useFollowed,
+  useGet, useKeys, useResource, useState,
 } from '../lib/view.js';
+import { STATES } from '../lib/looks.js';
+import { KINDS } from '../lib/palette.js';
 
-const PAGE = 100;
-const STATES = ['running', 'stopping', 'done', 'partial', 'failed', 'stopped'];
+const PAGE = 50;
+const FOLDED = 200; // runs of a backtest's sessions that are shown below it
 const WATCHED = ['run', 'status.ended', 'turn.completed', 'order.state'];
 const LATER_MS = 1_500;
 const PAUSE_MS = 300;
+const NEWEST = 'began'; // as the list is sorted if the address does not say otherwise
+
+async function rowsOf(query, signal) {
+  const answer = await ask('GET', pathWith('/runs', { ...query, short: true }), { signal });
+  return { rows: (await answer.json()).map(joined('run')), all: Number(answer.headers.get('X-Total-Count')) };
+}
 
 export function Runs({ query, desk }) {
-  const { kind, state, day, symbol, start, backtests } = query;
+  const { kind, state, account, day, symbol, start, like, sort = NEWEST, up } = query;
   const offset = Math.max(Number(query.offset) || 0, 0);
-  const runs = useResource(async ({ signal }) => {
-    const answer = await ask('GET', pathWith('/runs', { kind, state, day, symbol, limit: PAGE, offset, short: true,
-      backtests: backtests === 'yes' }), { signal });
-    return { rows: (await answer.json()).map(joined('run')), all: Number(answer.headers.get('X-Total-Count')) };
-  }, [kind, state, day, symbol, backtests, offset]);
+  const asked = { kind, state, account, day, symbol, sort, down: !up, limit: PAGE, offset, backtests: false };
+  const runs = useResource(({ signal }) => rowsOf(asked, signal), [JSON.stringify(asked)]);
   const live = useFollowed(WATCHED, [runs], { ms: LATER_MS });
   const page = (by) => setQuery({ offset: Math.max(offset + by, 0) || null });
   useKeys([
     ['s', 'Start a run', () => setQuery({ start: 'screen' })],
-    ['n', 'Older runs', () => runs.data && offset + PAGE < runs.data.all && page(PAGE)],
-    ['p', 'Newer runs', () => page(-PAGE)],
+    ['n', 'Next runs', () => runs.data && offset + PAGE < runs.data.all && page(PAGE)],
+    ['p', 'Previous runs', () => page(-PAGE)],
   ], 'Runs', [offset, runs.data]);
-  const filtered = kind || state || day || symbol || backtests;
+  const filtered = kind || state || account || day || symbol;
+  const setSorting = ({ name, down }) => setQuery({ sort: name === NEWEST ? null : name, up: down ? null : 'yes',
+    offset: null });
   return html`<div class="view"><h1>Runs <${LiveBadge} live=${live} /></h1>
     <div class="filters"><${Filters} query=${query} of=${filters(desk.data?.kinds ?? [])} also=${{ offset: null }} />
-      <${Check} label="those played on past days too" checked=${backtests === 'yes'} onChange=${(on) =>
-        setQuery({ backtests: on ? 'yes' : null, offset: null })} />
       ${filtered && html`<button type="button" onClick=${() => setQuery({ kind: null, state: null, day: null,
-        symbol: null, backtests: null, offset: null })}>Clear</button>`}
+        account: null, symbol: null, offset: null })}>Clear</button>`}
       <button type="button" class="primary" onClick=${() => setQuery({ start: 'screen' })}>Start a run</button>
     </div>
     <${Loaded} from=${runs} what="runs" isEmpty=${(found) => !found.rows.length}
       empty=${filtered ? 'No run is like that' : 'There is no run yet'} hint=${filtered ? 'Change or clear the filters.'
         : html`Start one here, or in a terminal: <code>desk screen</code>`}>${({ rows, all }) => html`
-      <${Table} label="Runs" columns=${COLUMNS} rows=${rows} />
+      <${Folded} rows=${rows} sorting=${[{ name: sort, down: !up }, setSorting]} at=${runs.at} />
       <p class="row"><span class="quiet num">${count(offset + 1)} to ${count(offset + rows.length)} of ${count(all)}
         </span>
-        <button type="button" disabled=${!offset} onClick=${() => page(-PAGE)}>Newer</button>
-        <button type="button" disabled=${offset + PAGE >= all} onClick=${() => page(PAGE)}>Older</button></p>`}<//>
-    ${start && html`<${Start} kind=${start} onClose=${() => setQuery({ start: null })} />`}
+        <button type="button" disabled=${!offset} onClick=${() => page(-PAGE)}>Previous</button>
+        <button type="button" disabled=${offset + PAGE >= all} onClick=${() => page(PAGE)}>Next</button></p>`}<//>
+    ${start && html`<${Start} key=${like} kind=${start} like=${like} onClose=${() => setQuery({ start: null,
+      like: null })} />`}
   </div>`;
 }
 
+/** The rows of a list, and below a backtest the runs of its sessions once they are asked for. */
+function Folded({ rows, sorting, at }) {
+  const [open, setOpen] = useState([]);
+  const below = useResource(({ signal }) => Promise.all(open.map((parent) =>
+    rowsOf({ parent, limit: FOLDED, sort: 'market', down: false }, signal))), [], { again: [open.join(), at] });
+  const turn = (id) => setOpen(open.includes(id) ? open.filter((one) => one !== id) : [...open, id]);
+  const inside = (id) => below.data?.find((one) => one.rows[0]?.parent_run_id === id)?.rows ?? [];
+  const unfolded = (row, within) => [{ ...row, within, open: open.includes(row.id), turn: () => turn(row.id) },
+    ...(open.includes(row.id) ? inside(row.id).flatMap((one) => unfolded(one, true)) : [])];
+  return html`<${Table} label="Runs" columns=${COLUMNS} rows=${rows.flatMap((row) => unfolded(row, false))}
+    sorting=${sorting} rowClass=${(row) => (row.within ? 'within' : '')} />
+    ${open.length > 0 && below.problem && html`<${ProblemBox} problem=${below.problem} again=${below.reload}
+      what="the sessions" />`}`;
+}
+
 const took = (run) => between(run.created_at, run.finished_at);
-const filters = (kinds) => [['kind', 'Kind', kinds], ['state', 'State', STATES], ['day', 'Day, New York', 'date'],
-  ['symbol', 'Symbol', 'symbol']];
+const filters = (kinds) => [['kind', 'Kind', kinds],
+  ['state', 'State', Object.keys(STATES.run).map((state) => [state, lookOf('run', state)[0]])],
+  ['account', 'Account'], ['day', 'Day, New York', 'date'], ['symbol', 'Symbol', 'symbol']];
+/** What a run came to, as a link to it; for a backtest also what it opened. */
+const resultOf = (run) => html`<${Link} to=${`/runs/${run.id}`}>${textOf(run.said)}<//>
+  ${run.children > 0 && html`<button type="button" class="plain fold" aria-expanded=${run.open} onClick=${run.turn}>
+    ${run.open ? '▾' : '▸'} ${count(run.children)} ${run.kind === 'backtest' ? 'sessions' : 'more'}</button>`}
+  ${' '}${run.waiting > 0 && html`<${Link} to="/approvals">${badgeOf(`${count(run.waiting)} wait`, 'warn')}<//>`}`;
+const LIKE_KINDS = new Set(KINDS);
 const COLUMNS = [
-  KIND, column('State', runState),
-  ['Steps', (run) => `${run.steps_ended}/${run.steps}`, 'num', 'steps'],
-  ['Symbols', (run) => html`<span class="symbols">${symbolsOf(run.symbols)}</span>`, 'wide'],
-  number('Candidates', count, 'candidates', 'wide'),
-  ['Orders', (run) => html`${count(run.orders)} ${run.waiting > 0 && badgeOf(`${run.waiting} wait`, 'warn')}`, 'num',
-    'orders'],
-  number('Turns', count, 'turns', 'wide'),
-  number('Tokens', tokensOf, 'tokens', 'wide'),
-  ['Cost', costOf, 'num wide', (run) => run.cost?.usd ?? null],
-  ['Market', (run) => html`<span class="num">${textOf(run.market)} ${timeOf(run.market_now, 'day')}</span>`, 'wide',
-    'market_now'],
-  column('Began', timeOf, 'created_at'),
-  ['Took', (run) => (run.final ? span(took(run)) : quietOf(span(took(run)))), 'num', took],
-  column('Run', runOf, 'id'),
+  ['Result', resultOf, 'prose'],
+  ['State', (run) => html`${runState(run.state)}${!run.final && html` ${quietOf(numOf(`${run.steps_ended}/${run.steps
+    }`))}`}`, '', 'state'],
+  KIND,
+  ['Symbols', (run) => html`<span class="symbols">${symbolsOf(run.symbols.slice(0, SYMBOLS), run)}${
+    run.candidates > SYMBOLS && quietOf(`+${count(run.candidates - SYMBOLS)}`)}</span>`, 'wide'],
+  ['Account', (run) => accountOf(run.account), 'wide', 'account'],
+  ['Orders', (run) => count(run.orders), 'num wide', 'orders'],
+  ['Tokens', (run) => tokensOf(run.tokens), 'num wide', 'tokens'],
+  ['Cost', costOf, 'num wide'],
+  ['Market day', (run) => timeOf(run.market_now, 'day'), 'wide', 'market'],
+  ['Began', (run) => timeOf(run.created_at), '', 'began'],
+  ['Took', (run) => (run.final ? span(took(run)) : quietOf(span(took(run)))), 'num wide', 'took'],
+  ['Run', (run) => html`<span class="nowrap">${runOf(run.id)}${LIKE_KINDS.has(run.kind) && !run.within
+    && html`<button type="button" class="plain" title="Start another with the same input" onClick=${() => setQuery({
+      start: run.kind, like: run.id })} aria-label=${`Run ${shortId(run.id)} again`}>↻</button>`}</span>`],
 ];
+const SYMBOLS = 4; // named in a row
 
 /** What can be started, as the desk's own schema has it: [[kind, {help, fields}], ...]. */
 function kindsOf({ paths, components }) {
@@ -82,9 +113,14 @@ function kindsOf({ paths, components }) {
 }
 const rank = ({ name, required }) => ({ symbols: 1, budget_tokens: -1 }[name] ?? 0) + (required ? 2 : 0);
 
-function Start({ kind, onClose }) {
+/** like: a run whose input the form begins with. */
+function Start({ kind, like, onClose }) {
   const known = useGet('/openapi.json', {}, { as: kindsOf });
-  const [text, setText, forget] = useDraft('start', '{}');
+  const earlier = useGet(like ? `/runs/${part(like)}/request` : null);
+  const [text, setText, forget] = useDraft(`start:${like ?? ''}${kind}`, '{}');
+  useEffect(() => {
+    if (earlier.data && text === '{}') setText(JSON.stringify(typedOf(earlier.data)));
+  }, [earlier.data]);
   const typed = JSON.parse(text);
   const { fields = [], help } = known.data?.find(([name]) => name === kind)?.[1] ?? {};
   const given = fields.filter((field) => (typed[field.name] ?? '') !== '');
@@ -97,6 +133,7 @@ function Start({ kind, onClose }) {
   const ready = fields.length > 0 && fields.every((field) => !field.required || given.includes(field));
   return html`<${FormDialog} title="Start a run" act=${act} action="Start" what="Not started" ready=${ready}
     onClose=${onClose} done=${() => {}}>
+    <${ProblemBox} problem=${earlier.problem} what="the input of that run" />
     <${Loaded} from=${known} what="what can be started">${(kinds) => html`
       <${Segments} label="Kind" options=${kinds.map(([name]) => [name, name])} value=${kind} onChange=${(value) =>
         setQuery({ start: value })} />
@@ -106,6 +143,10 @@ function Start({ kind, onClose }) {
         set=${(value) => setText(JSON.stringify({ ...typed, [field.name]: value }))} />`)}
       <${Spending} asked=${ready ? JSON.stringify({ by: 'desk', ...body }) : null} />`}<//><//>`;
 }
+
+/** An earlier request as its fields were typed. */
+const typedOf = (request) => Object.fromEntries(Object.entries(request).map(([name, value]) => [name,
+  Array.isArray(value) ? value.join(' ') : typeof value === 'boolean' ? (value ? 'yes' : 'no') : String(value)]));
 
 /** What a run would cost by the desk's record, asked when a person stops typing. */
 function Spending({ asked }) {
