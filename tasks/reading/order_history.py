@@ -8,20 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session, col, func, select
 
 from chordesk.models.answers import Frozen
 from chordesk.models.database.lookup import by_prefix
 from chordesk.models.database.store import Store
 from chordesk.models.errors import NothingYet
 from chordesk.models.money import DOLLAR
-from chordesk.models.orders import DenialCode, Denied, MandateTerms
+from chordesk.models.orders import DenialCode, Denied, MandateTerms, OrderTicket
 from chordesk.models.settings import REAL_MONEY, Settings
-from chordesk.models.states import OrderState, TradingState
+from chordesk.models.states import ORDER_OPEN, OrderState, TradingState
 from chordesk.models.tables.columns import Row, utcnow
 from chordesk.models.tables.orders import Approval, AuditAnchor, Fill, Order, Preview
 from chordesk.models.tables.runs import Decision, Run
 from chordesk.tasks.reading.chain import Chain, chain, protecting
+from chordesk.tasks.reading.report_view import OrderCase, order_case
 from chordesk.tasks.reading.run_list import on_day
 from chordesk.tools import rogue_calls
 from chordesk.tools.decimals import exact
@@ -42,6 +43,7 @@ from chordesk.tools.risk.pre_trade import RULES, Measured, measured
 from chordesk.tools.rogue_calls import RogueRow
 
 WAITS = frozenset({OrderState.DRAFTED, OrderState.PREVIEWED, OrderState.APPROVAL_PENDING, OrderState.APPROVED})
+ENTRIES = frozenset({"open", "add"})
 Answer = Literal["passed", "denied", "not_bound", "passed_then", "not_recorded", "not_reached", "not_checked"]
 
 
@@ -89,6 +91,11 @@ class PreviewChanges(Frozen):
 class OrderEffect(Frozen):
     """The account before and after an order at the last prices, if it fills whole and nothing else does. Shares are of
     equity, None where a price is missing; sector: None where it is not known, then its shares are of the symbol alone.
+
+    others: orders of the account that wait or work. The `_all` are after these too, as far as they open anything: what
+    sells is not counted on. stop_distance: from the price of now, as a fraction; at_risk: what is lost of the order if
+    it fills now and its plan's stop at its own price, in account currency; at_risk_share: of equity. None without a
+    stop, and for a contract, whose plan has prices of the share.
     """
 
     symbol: str
@@ -99,6 +106,13 @@ class OrderEffect(Frozen):
     sector_after: float | None
     cash_before: float
     cash_after: float
+    others: int
+    share_all: float | None
+    sector_all: float | None
+    cash_all: float
+    stop_distance: float | None
+    at_risk: float | None
+    at_risk_share: float | None
     currency: str = DOLLAR  # of the account
 
 
@@ -106,7 +120,7 @@ class OrderChecks(Frozen):
     """The checks of an order: as they are now while it is not sent, then as they were when it was last checked. at:
     market time of the figures, None where none were recorded. denial: the reason for which it was denied, by whatever
     check; changes: of an order that is not sent yet and was previewed; effect: of one that is not sent yet and has a
-    price."""
+    price; case: of one that rests on a verdict."""
 
     order: str
     state: OrderState
@@ -115,6 +129,7 @@ class OrderChecks(Frozen):
     denial: Denied | None
     changes: PreviewChanges | None
     effect: OrderEffect | None = None
+    case: OrderCase | None = None
     missing: str | None
 
 
@@ -145,6 +160,7 @@ def order_checks(
         return OrderChecks(
             order=order.id, state=OrderState(order.state), at=then.at if then else None,
             checks=_past(session, order, kept, then), denial=kept, changes=None, missing=missing,
+            case=order_case(session, order),
         )  # fmt: skip
     found = assess(session, order, snapshot, settings, market, settings.account, dry=True)
     rows = _early(session, order, found) if isinstance(found, Denied) else _present(session, order, found)
@@ -152,18 +168,22 @@ def order_checks(
     changes = _changes(session, settings, order, preview, snapshot, market, found, rows) if preview else None
     return OrderChecks(
         order=order.id, state=OrderState(order.state), at=snapshot.now, checks=rows, denial=kept, changes=changes,
-        effect=None if isinstance(found, Denied) else order_effect(found), missing=None,
+        effect=None if isinstance(found, Denied) else order_effect(session, order, found),
+        case=order_case(session, order), missing=None,
     )  # fmt: skip
 
 
-def order_effect(found: Assessment) -> OrderEffect:
-    ticket = found.ticket
-    context = found.context.model_copy(update={"reservations": (), "stated_notional": None})
+def order_effect(session: Session, order: Order, found: Assessment) -> OrderEffect:
+    ticket, stop = found.ticket, (order.plan or {}).get("stop")
+    own = (Order.account == order.account, col(Order.id) != order.id, col(Order.protects).is_(None))
+    others = session.exec(select(func.count()).where(*own, col(Order.state).in_(ORDER_OPEN))).one()
+    whole = found.context.model_copy(update={"stated_notional": None})
+    context = whole.model_copy(update={"reservations": ()})
     before, after = book_exposures(context.account.positions, ()), exposures(ticket, context)
     sector = context.sectors.get(ticket.symbol)
+    equity = exact(context.account.equity or 0)
 
     def shares(amounts: Mapping[str, Decimal] | None) -> tuple[float | None, float | None]:
-        equity = exact(context.account.equity or 0)
         if amounts is None or equity <= 0:
             return None, None
         alike = [name for name in amounts if name == ticket.symbol or (sector and context.sectors.get(name) == sector)]
@@ -173,11 +193,28 @@ def order_effect(found: Assessment) -> OrderEffect:
     per_unit = price_of(ticket, context) * exact(ticket.multiplier)
     paid = converted(exact(ticket.quantity) * per_unit, context.fx) * (1 if ticket.side == "buy" else -1)
     (share_before, sector_before), (share_after, sector_after) = shares(before), shares(after)
+    share_all, sector_all = shares(exposures(ticket, whole))
+    reserved = sum((exact(one.cash) for one in whole.reservations), Decimal(0))
+    lost = stop_loss(ticket, price_of(ticket, context), stop)
+    risk = converted(exact(ticket.quantity) * lost, context.fx) if lost is not None else None
     return OrderEffect(
         symbol=ticket.symbol, sector=sector, share_before=share_before, share_after=share_after,
         sector_before=sector_before, sector_after=sector_after, cash_before=context.account.cash,
         cash_after=float(exact(context.account.cash) - paid), currency=context.account.currency,
+        others=others, share_all=share_all, sector_all=sector_all,
+        cash_all=float(exact(context.account.cash) - paid - reserved),
+        stop_distance=float(lost / price_of(ticket, context)) if lost is not None else None,
+        at_risk=float(risk) if risk is not None else None,
+        at_risk_share=float(risk / equity) if risk is not None and equity > 0 else None,
     )  # fmt: skip
+
+
+def stop_loss(ticket: OrderTicket, price: Decimal, stop: float | None) -> Decimal | None:
+    """Return what a share loses from this price to its plan's stop: price - stop of a purchase, stop - price of a short
+    sale; 0 where the price is beyond the stop. None without a stop, for what closes, and for contracts."""
+    if stop is None or price <= 0 or ticket.traded != ticket.symbol or ticket.action not in ENTRIES:
+        return None
+    return max((price - exact(stop)) * (1 if ticket.side == "buy" else -1), Decimal(0))
 
 
 def _kept_denial(order: Order) -> Denied | None:

@@ -25,10 +25,13 @@ from chordesk.models.tables.runs import (
     Verdict,
     VerdictReport,
 )
+from chordesk.models.thesis import Pooled
 from chordesk.tasks.reading.chain import rule_of
 from chordesk.tools import rogue_calls
 from chordesk.tools.rogue_calls import RogueRow
 from chordesk.tools.scoring.verdict_calibration import odds_of_run
+
+EVEN = 0.5
 
 
 class CitedFigure(Citation):
@@ -134,6 +137,87 @@ def verdict_detail(session: Session, verdict_id: str) -> VerdictDetail:
         orders=list(orders),
         rogue=rogue_calls.of_verdict(session, row),
     )
+
+
+class Ground(Frozen):
+    """What a report says for or against an order. says: its summary; probability: that its thesis states; risks: what
+    it warns of."""
+
+    role: str
+    report: str
+    verdict: str | None
+    probability: float | None
+    says: str
+    risks: list[str]
+
+
+class OrderCase(Frozen):
+    """Why an order was made, and what speaks against it.
+
+    probability: that the share beats its benchmark over `horizon` sessions, with its 95 % interval from low to high;
+    base: the benchmark's own rate; similar: how often earlier verdicts of this rating and confidence came true, null
+    before a calibration; move: the expected return. missing: what nobody could look at. All are null where the verdict
+    has none.
+    """
+
+    verdict: str
+    rating: str
+    confidence: str
+    rule: str
+    probability: float | None
+    low: float | None
+    high: float | None
+    base: float | None
+    similar: float | None
+    horizon: int | None
+    move: float | None
+    invalidation: float | None
+    in_favour: list[Ground]
+    against: list[Ground]
+    missing: list[str]
+
+
+def order_case(session: Session, order: Order) -> OrderCase | None:
+    """Return what the order's verdict rests on; None for an order without one.
+
+    A report speaks for the share where its thesis states more than one half, against it where it states less; one
+    without a probability by its verdict: CONFIRMED is for it, CAUTION and REJECT are against it. What is for the share
+    is for a purchase and against a sale.
+    """
+    if order.verdict_id is None:
+        return None
+    found = verdict_detail(session, order.verdict_id)
+    pooled = Pooled.model_validate(found.verdict.pooled or {})
+    stated = {one.role: one.probability for one in pooled.rows}
+    sides: dict[bool, list[Ground]] = {True: [], False: []}
+    for one in found.reports:
+        if (bullish := _speaks_for(one, stated.get(one.role))) is not None:
+            ground = Ground.of(one, report=one.id, probability=stated.get(one.role), says=one.summary,
+                risks=one.key_risks)  # fmt: skip
+            sides[bullish == (order.side != "sell")].append(ground)
+    return OrderCase(
+        **pooled.model_dump(include={"probability", "low", "high", "base", "horizon", "move"}),
+        verdict=found.verdict.id,
+        rating=found.verdict.rating,
+        confidence=found.verdict.confidence,
+        rule=found.rule,
+        similar=found.probability,
+        invalidation=pooled.invalidation_price,
+        in_favour=sides[True],
+        against=sides[False],
+        missing=found.verdict.missing,
+    )
+
+
+_STANCES = {"CONFIRMED": True, "CAUTION": False, "REJECT": False}
+
+
+def _speaks_for(report: Report, probability: float | None) -> bool | None:
+    if report.status != ReportStatus.COMPLETED:
+        return None
+    if probability is None:
+        return _STANCES.get(report.verdict or "")
+    return None if probability == EVEN else probability > EVEN
 
 
 def _calls(session: Session, turn: Turn) -> list[ToolCall]:

@@ -327,6 +327,8 @@ class ScreenRequest(Request):
     @classmethod
     def like(cls, run: Run, settings: Settings) -> dict[str, Any]:
         found = own_symbols(run, settings)
+        if not run.params.get("trade", True):
+            found["trade"] = False
         for name, of, usual in (
             ("lenses", "lenses", [*settings.lenses]),
             ("most", "max_candidates", settings.max_candidates),

@@ -56,9 +56,15 @@ def test_what_waits_says_why_and_what_it_would_do(page: Page, desk_page: DeskPag
     assert abs(effect["share_after"] - effect["share_before"] - paid / held["value"]) < 0.001
     desk_page.open(page, "/")
     card = page.get_by_role("region", name="Waits for a person").locator("li").first
-    expect(card.locator(".why")).to_contain_text(waiting["why"][:40])
+    expect(card.locator(".why")).to_contain_text(waiting["why"].removeprefix("Rule, not a model: ")[:40])
     expect(card.get_by_label("Effect on the account")).to_contain_text(f"{effect['share_after'] * 100:.1f}")
+    expect(card.get_by_label("Effect on the account")).to_contain_text(f"after all {effect['others'] + 1}")
+    expect(card).to_contain_text(f"${effect['at_risk']:,.0f}")
+    for what in ("Beats the benchmark", "Price now", "away", "For it", "Against it"):
+        expect(card).to_contain_text(what)
     expect(card.get_by_role("img", name=re.compile(r"the last \d+ sessions"))).to_be_visible()
+    card.get_by_role("link", name=re.compile("BUY")).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Verdict on")
 
 
 def test_the_first_visit_starts_a_screen_with_one_button(page: Page, desk_page: DeskPage) -> None:

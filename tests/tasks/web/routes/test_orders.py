@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from chordesk.models.tables.orders import OrderCheck, Preview
+from chordesk.models.tables.orders import Order, OrderCheck, Preview
 from chordesk.tools.market.clock import exchange_day
 from chordesk.tools.orders.audit import log_path
 from tests.tasks.cli.orders.test_halt import place_orders
@@ -57,6 +57,34 @@ def test_an_order_that_waits_has_every_check_with_its_figure_now(waiting: Floor)
     assert (changes["price_then"], changes["price_now"], changes["moved"], changes["intact"]) == (price, price, 0, True)
     assert 0 < changes["seconds_left"] <= 15 * 60
     assert changes["denied"] is None
+
+
+def test_an_orders_effect_is_told_with_the_others_and_with_what_its_stop_costs(waiting: Floor) -> None:
+    id_, other = (order_of(waiting, symbol) for symbol in ("GE", "IBM"))
+    effect = get(waiting, f"/orders/{id_}/checks")["effect"]
+    assert (effect["others"], effect["at_risk"], effect["stop_distance"]) == (1, None, None), "IBM; no stop is known"
+    with waiting.desk.store.session() as session:
+        order, price = session.get_one(Order, id_), waiting.desk.market.quote("GE").price
+        sent = session.exec(select(Preview).where(Preview.order_id == other)).one()
+        order.plan = {**(order.plan or {}), "stop": price * 0.9}
+        session.add(order)
+        quantity = order.quantity or 0
+    assert effect["cash_after"] - effect["cash_all"] == pytest.approx(sent.notional, rel=0.01)
+    assert effect["share_all"] == pytest.approx(effect["share_after"]), "the other is of another symbol"
+    effect = get(waiting, f"/orders/{id_}/checks")["effect"]
+    assert effect["stop_distance"] == pytest.approx(0.1)
+    assert effect["at_risk"] == pytest.approx(quantity * price * 0.1)
+    held = get(waiting, "/accounts/paper")
+    assert effect["at_risk_share"] == pytest.approx(effect["at_risk"] / held["value"], rel=0.01)
+    with waiting.desk.store.session() as session:
+        order = session.get_one(Order, id_)
+        order.plan = {**(order.plan or {}), "stop": price * 1.1}
+        session.add(order)
+    assert get(waiting, f"/orders/{id_}/checks")["effect"]["at_risk"] == 0, "beyond its stop, nothing is gained by it"
+    with waiting.desk.store.session() as session:
+        order = session.get_one(Order, id_)
+        order.plan = None
+        session.add(order)
 
 
 def test_the_check_that_would_refuse_it_now_is_named(waiting: Floor) -> None:

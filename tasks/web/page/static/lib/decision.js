@@ -2,12 +2,13 @@
 // takes nothing away, and the dialog itself says what becomes of its question meanwhile.
 
 import {
-  Ago, badgeOf, date, Facts, Field, FormDialog, get, hashOf, html, Loaded, money, numOf, orderOf, Panel, percent,
-  plain, post, priceOf, quantity, quietOf, reloadAll, runOf, shortId, signal, span, stateOf, textOf, threadOf,
-  tickerOf, timeOf, useAction, useDraft, useGet, useKeys, useNow, useResource, useState,
+  Ago, badgeOf, chance, count, date, Facts, Field, FormDialog, get, hashOf, html, Link, Loaded, Loading, money, numOf,
+  orderOf, Panel, part, percent, plain, post, priceOf, quantity, quietOf, ratingOf, reasonOf, reloadAll, runOf,
+  shortId, signal, span, stateOf, textOf, threadOf, timeOf, useAction, useDraft, useGet, useKeys, useNow, useResource,
+  useState, words,
 } from './view.js';
 import { Closes } from './lines.js';
-import { Denied, instrument, MoneyNotice, priceTerms, RequestDetail, stateName, unit } from './orders.js';
+import { Denied, instrument, MoneyNotice, priceTerms, RequestDetail, stateName, titleOf, unit } from './orders.js';
 
 const LOOK_MS = 2_000;
 const CHECK_MS = 5_000;
@@ -149,6 +150,7 @@ function Several({ items, now }) {
     .reduce((all, item) => all + item.approval.notional, 0);
   return html`<${Facts} rows=${[['Buys together', numOf(money(sum('buy')))],
     ['Sells together', numOf(money(sum('sell')))]]} />
+    ${orders.length > 0 && html`<${Book} orders=${orders} />`}
     <ul class="waiting">${items.map((item) => html`<li key=${idOf(item)}>${item.order
       ? html`<${WaitingOrder} item=${item} />` : textOf(item.what)} <${Until} item=${item} /></li>`)}</ul>`;
 }
@@ -207,31 +209,120 @@ export function Waiting({ from, most = Infinity }) {
       ${all.length > most && html`<p><a href="#/approvals">All ${all.length} that wait</a></p>`}`}<//><//>`;
 }
 
-/** An order that waits, as a card: the reason, the price of the last weeks, and what it would do to the account. */
+/** An order that waits, as a card: the reason, what it rests on and what speaks against it, its risk, the price of the
+ * last weeks, and what it would do to the account. */
 function OrderCard({ item: { order, why } }) {
-  const { effect, changes } = useGet(`/orders/${order.id}/checks`, {}, { every: CARD_MS }).data ?? {};
-  return html`${why && html`<p class="why">${textOf(why, 220)}</p>`}
+  const checks = useGet(`/orders/${order.id}/checks`, {}, { every: CARD_MS });
+  const { effect, changes, case: found } = checks.data ?? {};
+  return html`${why && html`<p class="why">${reasonOf(why)}</p>`}
+    <${Facts} rows=${riskOf(order, checks.data)} />
+    ${found && html`<${Grounds} of=${found} />`}
     <${Closes} symbol=${order.symbol} run=${order.run_id} stop=${order.plan?.stop} target=${order.plan?.target} />
     <${Effect} effect=${effect} />
     ${changes?.denied && html`<p class="notice bad">would be denied now: ${textOf(changes.denied.reason)}</p>`}`;
 }
 
+const similarOf = ({ similar }) => (similar === null ? quietOf('none scored yet') : chance(similar));
+
+/** The odds of an order, its prices and what it risks. */
+function riskOf(order, checks) {
+  const { effect, changes, case: found } = checks ?? {};
+  const { plan } = order;
+  const opens = ['open', 'add'].includes(order.action);
+  const odds = found ? (found.probability === null ? 'no thesis states one' : html`<strong>${
+    chance(found.probability)}</strong> ${quietOf(`95 %: ${chance(found.low)} to ${chance(found.high)}`)}`) : undefined;
+  const loss = effect?.at_risk === null || effect === undefined || effect === null ? null
+    : html`<strong class="num">${money(effect.at_risk, 0)}</strong> ${quietOf(`${percent(effect.at_risk_share)
+      } of equity`)}`;
+  return [
+    ['Beats the benchmark', odds],
+    ['Similar cases', found ? similarOf(found) : undefined],
+    ['Over', found?.horizon ? `${count(found.horizon)} sessions${plan?.ends ? `, to ${plain(plan.ends)}` : ''}`
+      : plan?.ends ? `to ${plain(plan.ends)}` : undefined],
+    ['Price now', changes ? numOf(priceOf(changes.price_now, order)) : undefined],
+    ['Stop', opens ? (plan?.stop ? html`${numOf(priceOf(plan.stop, order))} ${quietOf(`${
+      percent(effect?.stop_distance)} away`)}` : badgeOf('none', 'warn')) : undefined],
+    ['Target', plan?.target ? numOf(priceOf(plan.target, order)) : undefined],
+    ['At risk', opens && checks ? loss ?? 'not known without a stop' : undefined],
+    ['Verdict', found ? html`${ratingOf(found.rating, found.confidence, found.verdict)}` : undefined],
+  ];
+}
+
+const Grounds = ({ of: { in_favour: pro, against, missing } }) => html`<div class="grounds">
+  <${Side} title="For it" rows=${pro} none="no report" /><${Side} title="Against it" rows=${against} none="no report" />
+  ${missing.length > 0 && html`<section><h3>Missing</h3><ul class="dots">${missing.map((one) =>
+    html`<li>${textOf(one.replace(/\bno_data\b/, 'no data'), 160)}</li>`)}</ul></section>`}</div>`;
+
+const Side = ({ title, rows, none }) => html`<section><h3>${title}</h3>${rows.length ? html`<ul class="dots">${
+  rows.map((one) => html`<li><${Link} to=${`/reports/${part(one.report)}`}>${words(one.role)}<//>
+    ${' '}${one.probability === null ? plain(one.verdict) : chance(one.probability)}:
+    ${' '}${reasonOf(one.says, 200)}</li>`)}</ul>`
+  : quietOf(none)}</section>`;
+
+/** The account before, after this order, and after the others that wait or work too. */
 function Effect({ effect }) {
   if (!effect) return null;
-  const { symbol, sector } = effect;
+  const { symbol, sector, others } = effect;
   const rows = [
-    [symbol, percent(effect.share_before), percent(effect.share_after)],
-    ...(sector ? [[sector, percent(effect.sector_before), percent(effect.sector_after)]] : []),
-    ['Cash', money(effect.cash_before, 0), money(effect.cash_after, 0)],
+    [symbol, percent(effect.share_before), percent(effect.share_after), percent(effect.share_all)],
+    ...(sector ? [[sector, percent(effect.sector_before), percent(effect.sector_after), percent(effect.sector_all)]]
+      : []),
+    ['Cash', money(effect.cash_before, 0), money(effect.cash_after, 0), money(effect.cash_all, 0)],
   ];
-  return html`<dl class="effect" aria-label="Effect on the account">${rows.map(([name, before, after]) =>
-    html`<div><dt>${plain(name)}</dt><dd class="num">${before} → <strong>${after}</strong></dd></div>`)}</dl>`;
+  return html`<table class="effect" aria-label="Effect on the account"><thead><tr><td></td>
+    <th scope="col" class="right">now</th><th scope="col" class="right">after it</th>${others > 0
+      && html`<th scope="col" class="right">after all ${count(others + 1)}</th>`}</tr></thead>
+    <tbody>${rows.map(([name, before, after, all]) => html`<tr><th scope="row">${plain(name)}</th>
+      <td class="right">${before}</td><td class="right"><strong>${after}</strong></td>${others > 0
+        && html`<td class="right">${all}</td>`}</tr>`)}</tbody></table>`;
+}
+
+/** The account after several orders together. Each adds the same beside the others, as all are of the same equity and
+ * prices: exposures of one symbol or sector are summed, and so is cash. effects: of the orders, with a price. */
+export function together(effects) {
+  const [first] = effects;
+  if (!first) return null;
+  const shares = new Map();
+  const add = (name, before, after) => {
+    const found = shares.get(name) ?? { name, before, change: 0 };
+    found.change += after - before;
+    shares.set(name, found);
+  };
+  for (const one of effects) {
+    add(one.symbol, one.share_before, one.share_after);
+    if (one.sector) add(one.sector, one.sector_before, one.sector_after);
+  }
+  return {
+    shares: [...shares.values()].map(({ name, before, change }) => ({ name, before, after: before + change })),
+    cash: { before: first.cash_before, after: first.cash_before + effects.reduce((sum, one) =>
+      sum + one.cash_after - one.cash_before, 0) },
+    risk: effects.reduce((sum, one) => sum + (one.at_risk ?? 0), 0),
+    unknown: effects.filter((one) => one.at_risk === null && one.share_after > one.share_before).length,
+  };
+}
+
+function Book({ orders }) {
+  const ids = orders.map((item) => item.order.id);
+  const found = useResource(({ signal: cut }) => Promise.all(ids.map((id) => get(`/orders/${id}/checks`, {},
+    { signal: cut }))), [ids.join()], { every: CHECK_MS });
+  const effects = (found.data ?? []).map((one) => one.effect).filter(Boolean);
+  const book = together(effects);
+  if (!book) return html`<${Loading} what="what they would do to the account" />`;
+  return html`<table class="effect" aria-label="The account after all of them"><thead><tr><td></td>
+    <th scope="col" class="right">now</th><th scope="col" class="right">after these ${count(effects.length)}</th></tr>
+    </thead><tbody>${book.shares.map(({ name, before, after }) => html`<tr><th scope="row">${plain(name)}</th>
+      <td class="right">${percent(before)}</td><td class="right"><strong>${percent(after)}</strong></td></tr>`)}
+    <tr><th scope="row">Cash</th><td class="right">${money(book.cash.before, 0)}</td>
+      <td class=${`right ${book.cash.after < 0 ? 'loss' : ''}`}><strong>${money(book.cash.after, 0)}</strong></td></tr>
+    <tr><th scope="row">At risk to their stops</th><td class="right"></td><td class="right">
+      <strong>${money(book.risk, 0)}</strong>${book.unknown > 0 && ` + ${count(book.unknown)} without a stop`}</td></tr>
+    </tbody></table>
+    ${effects.length < ids.length && html`<p class="quiet">Without ${count(ids.length - effects.length)} that have no
+      price now.</p>`}`;
 }
 
 const WaitingOrder = ({ item: { order, approval } }) => html`<span class="what">
-  <strong>${plain(order.side ?? order.action)} ${numOf(quantity(order.quantity))}
-    ${' '}${tickerOf(instrument(order))}</strong>
-  <span>${unit(order)}, ${priceTerms(order)}</span> <strong class="num">${money(approval.notional)}</strong>
+  <strong>${titleOf(order)}</strong> <strong class="num">${money(approval.notional)}</strong>
   ${quietOf(html`account ${textOf(order.account)}, order ${orderOf(order.id)}`)}</span>`;
 
 const WaitingRequest = ({ item: { approval, what } }) => html`<span class="what">

@@ -138,6 +138,10 @@ export const pastOf = (account) => PAST.test(account ?? '') && badgeOf('backtest
 export const textOf = (value, most) => html`<${Text} most=${most}>${value}<//>`;
 /** An id beside a title, small, and whole in its tooltip. */
 export const idOf = (id) => html`<code class="id quiet" title=${plain(id)}>${shortId(id)}</code>`;
+const BY_RULE = /^Rule, not a model: /;
+/** A reason; that a rule wrote it and no model is said in a word behind it. */
+export const reasonOf = (text, most = 0) => (BY_RULE.test(text ?? '')
+  ? html`${textOf(text.replace(BY_RULE, ''), most)} ${quietOf('(a rule)')}` : textOf(text, most));
 export const quietOf = (value) => html`<span class="quiet">${value}</span>`;
 export const numOf = (value) => html`<span class="num">${value}</span>`;
 /** A moment by the exchange's clock or in local time, as the page is set; both in the tooltip. parts:

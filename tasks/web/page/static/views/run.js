@@ -131,7 +131,7 @@ function Pooled({ row, run }) {
   return html`<article><h3>${symbolOf(row.symbol, run)} ${verdictCell(row)}</h3>
     <p>${probability === null ? 'No thesis states a probability.'
       : html`${chance(probability)} that it beats the median over ${horizon} sessions
-        ${' '}${quietOf(`(80 %: ${chance(low)} to ${chance(high)})`)}${move !== null
+        ${' '}${quietOf(`(95 %: ${chance(low)} to ${chance(high)})`)}${move !== null
         && `, move ${signedPercent(move)}`}${wrong > 0
         && html`; wrong at ${priceOf(wrong, row)} ${quietOf(textOf(source))}`}`}</p>
     <${Closes} symbol=${row.symbol} run=${run.run_id} stop=${plan?.stop ?? wrong} target=${plan?.target} />
