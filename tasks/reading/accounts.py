@@ -16,6 +16,7 @@ from chordesk.models.errors import MarketError, NotFound
 from chordesk.models.market import Quote, multiplier_of
 from chordesk.models.money import DOLLAR
 from chordesk.models.orders import PAID_FOR, HeldPosition, SettlementKind
+from chordesk.models.plans import PositionPlan
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import RUN_FINAL, STEP_FINAL, TradingState
@@ -27,7 +28,7 @@ from chordesk.tools.decimals import exact
 from chordesk.tools.ledger import currency_of_account, gains_of, value, worth_of
 from chordesk.tools.orders.accounts import account_names
 from chordesk.tools.orders.halting import trading_state
-from chordesk.tools.orders.protection import unprotected
+from chordesk.tools.orders.protection import held_plans, unprotected
 from chordesk.tools.orders.reconciliation import describe_difference, latest
 from chordesk.tools.orders.snapshots import Snapshot
 from chordesk.tools.orders.stops import left_of, working_protection
@@ -263,7 +264,8 @@ class AccountState(Frozen):
 class PositionValue(HeldPosition):
     """A position. value: in account currency, negative when short; share: of the account's equity; gain: value less
     cost, gain_share: of the cost; gain_of_currency: the part of gain that the currency made, and not the price, None in
-    the account's own. What rests on a missing price is None."""
+    the account's own. What rests on a missing price is None. plan: in shares and prices of now where the market is
+    known; order_id: the order that opened it or last added to it; days: of the calendar since then, in market time."""
 
     underlying: str
     sector: str | None
@@ -273,6 +275,9 @@ class PositionValue(HeldPosition):
     gain_share: float | None
     gain_of_currency: float | None
     protected_by: list[ProtectiveOrder]
+    plan: PositionPlan | None = None
+    order_id: str | None = None
+    days: int | None = None
 
 
 class SectorExposure(Frozen):
@@ -361,7 +366,8 @@ def account_detail(session: Session, settings: Settings, name: str, snapshot: Sn
     view = value(session, snapshot or _Elsewhere(), name) if row else None
     positions, total = (view.positions, view.equity) if view else ([], None)
     stops = working_protection(session, name)
-    holdings = [_position(session, one, total, snapshot, stops) for one in positions]
+    plans = {holding.symbol: (order, plan) for holding, order, plan in held_plans(session, name)}
+    holdings = [_position(session, one, total, snapshot, stops, plans.get(one.symbol)) for one in positions]
     sectors = _sectors(positions, snapshot, total)
     return AccountDetail(
         **dict(state),
@@ -386,8 +392,10 @@ class _Elsewhere:
 
 
 def _position(
-    session: Session, held: HeldPosition, total: float | None, snapshot: Snapshot | None, stops: list[Order]
-) -> PositionValue:
+    session: Session, held: HeldPosition, total: float | None, snapshot: Snapshot | None, stops: list[Order],
+    planned: tuple[Order, PositionPlan] | None,
+) -> PositionValue:  # fmt: skip
+    order, plan = planned or (None, None)
     worth = worth_of(held)
     gains, units = gains_of(held), exact(held.quantity) * exact(multiplier_of(held.symbol))
     cost = units * exact(held.average_cost if held.currency is None else held.cost_base or 0)
@@ -403,6 +411,11 @@ def _position(
         gain_share=float(gain / abs(cost)) if gain is not None and cost else None,
         gain_of_currency=_figure(gains[1]) if gains is not None and held.currency is not None else None,
         protected_by=[protective_order(session, stop) for stop in stops if stop.symbol == held.symbol],
+        plan=plan,
+        order_id=order.id if order is not None else None,
+        days=(snapshot.now.date() - order.market_at.date()).days
+        if snapshot is not None and order is not None
+        else None,
     )
 
 

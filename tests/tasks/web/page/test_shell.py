@@ -43,6 +43,14 @@ def test_the_desk_shows_what_runs_what_waits_and_the_account(page: Page, desk_pa
         assert client.get(f"/orders/{order}").json()["order"]["account"] == "paper"
     expect(page.get_by_role("region", name="How good it has been")).to_contain_text("$100,")
     expect(page.get_by_role("region", name="Fleet")).to_contain_text("3 workers")
+    held = page.get_by_role("region", name="Positions").get_by_role("row").filter(has_text="KO")
+    with desk_page.service.client() as client:
+        (ko,) = (one for one in client.get("/accounts/paper").json()["holdings"] if one["symbol"] == "KO")
+    away = (ko["market_price"] - ko["plan"]["stop"]) / ko["market_price"]
+    expect(held).to_contain_text(f"{away * 100:.1f}\u202f% away")
+    expect(held).to_contain_text(f"${away * ko['value']:,.0f}")
+    assert ko["days"] == 1, "decided on one day, filled at the next open, of which this is the day"
+    expect(page.get_by_role("region", name="Since")).to_contain_text("KO")
     expect(page.get_by_role("banner")).to_contain_text("live, play money")
 
 

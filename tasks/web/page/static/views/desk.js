@@ -7,6 +7,7 @@ import {
   waitOf,
 } from '../lib/view.js';
 import { Waiting } from '../lib/decision.js';
+import { Held, Since } from '../lib/front.js';
 import { Lines } from '../lib/lines.js';
 import { KINDS } from '../lib/palette.js';
 import { Lineage } from './order.js';
@@ -40,14 +41,16 @@ function Front({ found, desk, events }) {
   const { account } = found.standing;
   const deciding = runs.find((run) => run.account === account && ['screen', 'research', 'trade'].includes(run.kind));
   return html`<div class="stack"><p class="lead">${textOf(found.last.said)} ${runOf(found.last.run_id)}</p>
-    <div class="front"><${Results} found=${found} />
+    ${found.troubles.length > 0 && html`<${TablePanel} title="What went wrong" columns=${TROUBLES}
+      rows=${found.troubles} rowKey=${(row) => [row.kind, row.account, row.state, row.run_id, row.order_id].join()} />`}
+    <div class="front"><div class="stack"><${Results} found=${found} /><${Since} at=${desk.at} /></div>
       <${Waiting} from=${{ ...desk, data: found.waiting }} most=${3} /></div>
+    <${Held} account=${account} marked=${found.database.equity?.marked_at} />
     ${deciding && html`<${Building} key=${deciding.id} run=${deciding} at=${desk.at} />`}
     <${Newest} account=${account} at=${desk.at} />
-    ${found.troubles.length > 0 ? html`<${TablePanel} title="What went wrong" columns=${TROUBLES}
-      rows=${found.troubles} rowKey=${(row) => [row.kind, row.account, row.state, row.run_id, row.order_id].join()} />`
-    : html`<p class="quiet">${found.database.halts.length > 0 && 'Trading is stopped. '}In the last 24 hours no
-      run failed or was left unfinished, and no order was refused.</p>`}
+    ${!found.troubles.length && html`<p class="quiet">${found.database.halts.length > 0
+      && 'Trading is stopped. '}In the last 24 hours no run failed or was left unfinished, and no order was
+      refused.</p>`}
     <${Fleet} found=${found} at=${desk.at} />
     ${runs.length > 0 && html`<${TablePanel} title="Runs now" columns=${RUNNING} rows=${runs}
       tools=${found.all_runs > runs.length
