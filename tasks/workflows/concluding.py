@@ -40,7 +40,6 @@ from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.engine.summary import GOES_ON
 from chordesk.tasks.worker.endings import Done, Ending
-from chordesk.tasks.workflows.reusing import reports_of, same_question
 from chordesk.tools import rogue_calls
 from chordesk.tools.market.clock import day_of
 from chordesk.tools.market.earnings import next_earnings
@@ -61,6 +60,8 @@ def reduce_to_verdict(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         steps: Sequence[Step] = session.exec(select(Step).where(col(Step.parent_id).in_(joins))).all()
         stored = step.payload.get("stored")
         lent = session.exec(select(Report).where(col(Report.id).in_(stored))).all() if stored else []
+        from chordesk.tasks.workflows.reusing import reports_of, same_question
+
         reused = reports_of(session, steps)
     # Reports that were begun beside a role which then rejected are not used, as if they had waited for it.
     unused = _unused([*found, *reused])

@@ -20,7 +20,6 @@ from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.reading.memory import symbol_memory
 from chordesk.tasks.worker.endings import Done, Ending
-from chordesk.tasks.workflows.reusing import basis_of, look
 from chordesk.tools.market.prices import no_current_price
 from chordesk.tools.questions.theses import measured, thesis_question
 from chordesk.tools.registry import ToolContext
@@ -42,6 +41,8 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     """Run one role on one candidate, store its report, and start the roles that follow it."""
     context = desk.tool_context(step.run_id)
     subject = None if (why := no_current_price(context.market, step.subject)) else _subject(desk, step, context)
+    from chordesk.tasks.workflows.reusing import basis_of, look
+
     earlier = look(desk, step, subject) if subject is not None else None
     if earlier is not None and earlier.report is not None:
         children, cancels = _next(step, earlier.report.verdict, goes_on=_stands(step, earlier.report.status))

@@ -6,7 +6,7 @@ import asyncio
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from sqlmodel import Session, col, select
@@ -15,7 +15,6 @@ from chordesk.agents.desk_roles import role_of
 from chordesk.agents.report_reuse import answers_differ, difference, question_basis, role_digest, shard_basis
 from chordesk.agents.role import Role
 from chordesk.agents.roles import SKEPTIC, offered
-from chordesk.agents.runner import RoleRun
 from chordesk.models.answers import Grounding, ReportStatus
 from chordesk.models.database.blobs import pack
 from chordesk.models.outside import inflated
@@ -29,9 +28,11 @@ from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.engine.summary import REUSED
 from chordesk.tasks.reading.accounts import DueReason
 from chordesk.tasks.worker.endings import Done
-from chordesk.tasks.worker.step_turns import with_market
 from chordesk.tools.registry import ToolContext
 from chordesk.tools.toolsets import TurnTools
+
+if TYPE_CHECKING:
+    from chordesk.agents.runner import RoleRun
 
 # What these answer is not of the market: it cannot be asked again at no price, or is another each time.
 _OUTSIDE = frozenset({"web_search", "page_read"})
@@ -81,6 +82,8 @@ def look(desk: Desk, step: ClaimedStep, subject: Mapping[str, Any]) -> Look | No
     role = offered(role_of(step.role, settings), settings)
     if not may_reuse(settings, role, step):
         return None
+    from chordesk.tasks.worker.step_turns import with_market  # of a worker: what lists workflows has no turns
+
     brief = with_market(desk, step.run_id, subject)
     digest = role_digest(role, brief, settings)
     with desk.store.read() as session:
@@ -156,6 +159,8 @@ def look_at_shard(desk: Desk, step: ClaimedStep, subject: Mapping[str, Any]) -> 
     if settings.reuse == "off" or settings.mask or is_backtest(settings.account):
         return None
     role = offered(role_of(step.role, settings), settings)
+    from chordesk.tasks.worker.step_turns import with_market  # of a worker: what lists workflows has no turns
+
     brief = with_market(desk, step.run_id, subject)
     digest, question = role_digest(role, brief, settings), shard_basis(brief)
     now, oldest = context.clock.now(), context.clock.now() - dt.timedelta(hours=settings.reuse_hours)

@@ -44,7 +44,6 @@ from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.workflows.holding_reviews import SCREENED
 from chordesk.tasks.workflows.research import all_roles, candidate_steps, researchers, spare_turns, unscreened
-from chordesk.tasks.workflows.reusing import hits_again, look_at_shard, shard_basis_of
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run, own_symbols
 from chordesk.tools.market.clock import exchange_day, exchange_hours
 from chordesk.tools.market.prices import share_of
@@ -207,6 +206,8 @@ def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         return ruled_step(desk, step, file)
     rule = rule_of(file, asked.get("passed")) if file is not None and not is_of_the_desk(lens) else None
     brief = screener_subject(lens, asked["shard"], symbols, settings, asked["capital"], rule)
+    from chordesk.tasks.workflows.reusing import hits_again, look_at_shard, shard_basis_of
+
     earlier = look_at_shard(desk, step, brief)
     if earlier is not None and earlier.basis is not None:
         return hits_again(desk, step, earlier)
