@@ -43,18 +43,18 @@ def add(
     name: Name,
     when: When,
     on: On = None,
-    lasting: Annotated[int, typer.Option("--for", help="Minutes for which a price has to hold.", min=0)] = 0,
+    lasting: Annotated[int, typer.Option("--for", help="Minutes for which a price has to hold.", min=0, max=1_950)] = 0,
     hours: Annotated[str, typer.Option(help="session, or always: also while its exchange is closed.")] = "session",
     rearm: Annotated[
         str, typer.Option(help="Fire again once it was outside, after a cooldown, or once in all.")
     ] = "outside",
-    cooldown: Annotated[int, typer.Option(help="Minutes of --rearm cooldown.", min=1)] = 60,
+    cooldown: Annotated[int, typer.Option(help="Minutes of --rearm cooldown.", min=1, max=43_200)] = 60,
     expires: Annotated[str | None, typer.Option(help="The last day on which it looks.")] = None,
     do: Annotated[
         str, typer.Option(help="notify, or a run that makes no order: research, analyze, screen.")
     ] = "notify",
     given: Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE of what POST /runs takes.")] = None,
-    most: Annotated[int, typer.Option("--most-per-day", help="Runs that it starts in a UTC day.", min=0)] = 5,
+    most: Annotated[int, typer.Option("--most-per-day", help="Runs that it starts in a UTC day.", min=0, max=100)] = 5,
 ) -> None:
     """Add an alert. Its first look arms it; it fires when what it is on crosses over.
 
