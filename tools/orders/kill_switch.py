@@ -9,6 +9,7 @@ import datetime as dt
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
@@ -186,7 +187,7 @@ def flatten(context: SubmissionContext, by: str, why: str, *, everything: bool =
     shown = _shown(context)
     with context.store.read() as session:
         closing, others = (shown, []) if everything else own_and_others(session, context.broker.name, shown)
-    held = [row for row in closing if underlying_of(row.symbol) not in busy]
+    held = [row for row in _orderable(context, closing) if underlying_of(row.symbol) not in busy]
     held.sort(key=lambda row: row.quantity > 0)  # written calls are bought back before the shares that cover them go
     quotes = {row.symbol: _price(context, row) for row in held}
     with context.store.session() as session:
@@ -207,6 +208,21 @@ def _shown(context: SubmissionContext) -> list[BrokerPosition]:
     state = context.broker.state()
     settle(context.store, context.settings, state)
     return [row for row in state.positions if row.quantity]
+
+
+def _orderable(context: SubmissionContext, rows: Sequence[BrokerPosition]) -> list[BrokerPosition]:
+    """Return positions as far as an order can close them. A fee that was taken in coins leaves part of a step, which a
+    venue refuses; without the listing's own terms the position is tried as it is."""
+    found = []
+    for row in rows:
+        if parse_contract(row.symbol) is None and exchange_code(row.symbol) != HOME:
+            with suppress(MarketError):
+                terms = market_terms(context.market, context.market.listing(row.symbol))
+                whole = terms.quantity(abs(exact(row.quantity)), opens=False)
+                row = row.model_copy(update={"quantity": float(whole if row.quantity > 0 else -whole)})
+        if row.quantity:
+            found.append(row)
+    return found
 
 
 def own_and_others(

@@ -104,7 +104,17 @@ def read_book(session: Session, account: str, symbol: str | None = None, known: 
     openers = session.exec(select(Order).where(col(Order.id).in_(opened))).all() if opened else []
     stops = working_protection(session, account, symbol)
     book = Book(held, {one.id: one for one in openers}, stops, left_of_each(session, stops))
-    return book if known is None else replace(book, actions=known.actions, terms=known.terms)
+    return book if known is None else _by(book, known.actions, known.terms)
+
+
+def _by(book: Book, actions: ActionsOf, terms: Mapping[str, Terms]) -> Book:
+    """Return a book with what a market knows of its listings. What is free is then a multiple of the listing's part: a
+    fee that was taken in coins leaves less than one, and no stop of it would be taken."""
+    held = [
+        replace(one, free=terms[one.symbol].quantity(one.free, opens=False)) if one.symbol in terms else one
+        for one in book.holdings
+    ]
+    return replace(book, holdings=held, actions=actions, terms=terms)
 
 
 def unprotected(session: Session, settings: Settings, book: Book | None = None) -> list[Unprotected]:
@@ -436,7 +446,7 @@ def _has_work(context: SubmissionContext) -> bool:
 def _book(context: SubmissionContext) -> Book:
     with context.store.read() as session:
         book = read_book(session, context.broker.name)
-    return replace(book, actions=known_actions(context.market, book.holdings), terms=_terms(context.market, book))
+    return _by(book, known_actions(context.market, book.holdings), _terms(context.market, book))
 
 
 def _terms(market: MarketData, book: Book) -> Mapping[str, Terms]:

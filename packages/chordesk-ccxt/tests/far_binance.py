@@ -13,7 +13,7 @@ from far_venue import FarRow, FarVenue, Row, Trade, at_midnight, milliseconds, w
 
 KINDS = {"MARKET": "market", "LIMIT": "limit", "STOP_LOSS": "stop", "STOP_LOSS_LIMIT": "stop_limit"}
 TERMS = {ours: theirs for theirs, ours in KINDS.items()}
-STEP, TICK = Decimal("0.00001"), Decimal("0.01")
+STEP = Decimal("0.00001")
 
 
 def bad(code: int, message: str, status: int = 400) -> tuple[int, Row]:
@@ -87,7 +87,7 @@ class FarBinance(FarVenue):
             "baseAssetPrecision": 8, "quoteAsset": quote, "quotePrecision": 8, "quoteAssetPrecision": 8,
             "orderTypes": ["LIMIT", "LIMIT_MAKER", "MARKET", "STOP_LOSS", "STOP_LOSS_LIMIT"],
             "isSpotTradingAllowed": True, "permissions": [], "filters": [
-                {"filterType": "PRICE_FILTER", "minPrice": "0.01", "maxPrice": "1000000.00", "tickSize": "0.01000000"},
+                {"filterType": "PRICE_FILTER", "minPrice": "0.01", "maxPrice": "1000000", "tickSize": str(self.tick)},
                 {"filterType": "LOT_SIZE", "minQty": "0.00001000", "maxQty": "9000.0", "stepSize": "0.00001000"},
                 {"filterType": "NOTIONAL", "minNotional": "5.00000000", "applyMinToMarket": True},
             ],
@@ -149,7 +149,7 @@ class FarBinance(FarVenue):
         if quantity % STEP or quantity < STEP:
             return bad(-1013, "Filter failure: LOT_SIZE")
         limit, stop = (Decimal(values[name]) if name in values else None for name in ("price", "stopPrice"))
-        if any(price is not None and price % TICK for price in (limit, stop)):
+        if any(price is not None and price % self.tick for price in (limit, stop)):
             return bad(-1013, "Filter failure: PRICE_FILTER")
         client_id = values["newClientOrderId"]
         if any(row.client_id == client_id and row.state == "open" for row in self.orders.values()):

@@ -98,7 +98,7 @@ class FarKraken(FarVenue):
             "base": COINS.get(base, base), "aclass_quote": "currency", "quote": COINS.get(quote, quote), "lot": "unit",
             "cost_decimals": 5, "pair_decimals": 2, "lot_decimals": 8, "lot_multiplier": 1, "leverage_buy": [],
             "leverage_sell": [], "fees": [[0, 0.26]], "fees_maker": [[0, 0.16]], "fee_volume_currency": "ZUSD",
-            "margin_call": 80, "margin_stop": 40, "ordermin": "0.00005", "costmin": "0.5", "tick_size": "0.01",
+            "margin_call": 80, "margin_stop": 40, "ordermin": "0.00005", "costmin": "0.5", "tick_size": str(self.tick),
             "status": status,
         }  # fmt: skip
 
@@ -167,7 +167,7 @@ class FarKraken(FarVenue):
             kind, (None, None)
         )
         for price in (limit, stop):
-            if price is not None and price % Decimal("0.01"):
+            if price is not None and price % self.tick:
                 return bad("EOrder:Invalid price")
         row = FarRow(self.number(), values["cl_ord_id"], symbol, values["type"], quantity, kind, lasts, limit, stop)
         if any(one.client_id == row.client_id and one.state == "open" for one in self.orders.values()):

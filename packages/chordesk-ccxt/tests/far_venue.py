@@ -99,6 +99,7 @@ class FarVenue:
         self.shown = ""
         self.fills = "none"
         self.fee = Decimal("0.0026")
+        self.tick = Decimal("0.01")
         self.last_nonce = 0
         self._numbers = 0
         self.released = threading.Event()
@@ -162,7 +163,7 @@ class FarVenue:
             coin, money = row.symbol.split("-")
             in_coin = self.fee_in_coin and row.side == "buy"
             worth = quantity * price
-            fee = (quantity if in_coin else worth) * self.fee
+            fee = round((quantity if in_coin else worth) * self.fee, 8)
             self._numbers += 1
             at = self.now().replace(microsecond=self.now().microsecond // 1000 * 1000)
             row.trades.append(Trade(self.trade_id(self._numbers), quantity, price, fee, coin if in_coin else money, at))

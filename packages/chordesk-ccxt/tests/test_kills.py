@@ -4,12 +4,10 @@ lost, none is there twice, and the cash is what the fills leave."""
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,17 +16,12 @@ import pytest
 from far_broker import VENUES
 from far_venue import FarVenue
 from sqlalchemy import event
+from venue_desks import again, made, without_mandate
 
-from chordesk.models.database.store import Store
-from chordesk.models.settings import Settings, schema
 from chordesk.models.states import OrderState
-from chordesk.tools.brokers.protocol import build_broker
 from chordesk.tools.decimals import exact
-from chordesk.tools.market.factory import build_market
-from chordesk.tools.orders.accounts import FencingLease
 from chordesk.tools.orders.reconciliation import reconcile
-from tests.databases import template
-from tests.tools.orders.desk import DEFAULTS, Desk, action
+from tests.tools.orders.desk import Desk, action
 
 EACH = int(os.environ.get("DESK_TEST_KILL_EACH", "9"))  # of so many points, one is tried: 1 tries them all
 
@@ -80,46 +73,18 @@ def _die_at(desk: Desk, decision: str, point: int) -> None:
     os._exit(0)
 
 
-def again(desk: Desk) -> Desk:
-    """The same desk in another process."""
-    store = Store(desk.settings.database)
-    broker = build_broker(desk.settings, desk.market, store)
-    return Desk(store, desk.settings, desk.market, broker, FencingLease(store, broker.name, f"process {os.getpid()}"))
-
-
-def made(template: Path, home: Path, far: FarVenue) -> Desk:
-    symbols = [f"BTC-{far.money}", f"ETH-{far.money}"]
-    for symbol in symbols:
-        far.days(symbol, 40)
-        far.prices[symbol] = Decimal(100)
-    far.rights = ["query-funds", "modify-trades"] if far.title == "Kraken" else far.rights
-    venue = far.title.lower()
-    of_venue = {"broker": f"ccxt-{venue}", "market": "ccxt", "ccxt_venue": venue, "ccxt_url": far.url}
-    home.mkdir()
-    shutil.copyfile(template, home / "desk.db")
-    own = {"home": home, "starting_cash": 1_000_000.0, "currency": far.money, "exchange": "CRYPTO"}
-    settings = Settings.model_validate({**DEFAULTS, **of_venue, **own})
-    market, store = build_market(settings), Store(settings.database)
-    lease = FencingLease(store, settings.account, "test")
-    return Desk(store, settings, market, build_broker(settings, market, store), lease)
-
-
 @pytest.mark.timeout(3600)  # of all points
 def test_a_kill_anywhere_loses_no_order_and_doubles_none(
     tmp_path: Path, far: FarVenue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(f"{far.title.upper()}_API_KEY", far.key)
-    monkeypatch.setenv(f"{far.title.upper()}_API_SECRET", far.secret)
-    name = f"ccxt-{far.title.lower()}"
-    # Real money is sent under a mandate alone, and what is killed here is not that.
-    monkeypatch.setattr(schema, "REAL_MONEY", schema.REAL_MONEY - {name})
+    without_mandate(far, monkeypatch)
     kills = 0
     for point in range(0, 1000, EACH):
         fresh = type(far)()
         with fresh:
             fresh.fills = "all"
             fresh.fee_in_coin = fresh.title == "Binance"
-            desk = made(template(), tmp_path / str(point), fresh)
+            desk = made(tmp_path / str(point), fresh)
             limit = action(f"ETH-{fresh.money}", orderType="limit", limitPrice=99.0)
             decision = desk.decide(action(f"BTC-{fresh.money}"), limit)
             if not killed_at(desk, decision, point):

@@ -156,6 +156,22 @@ def test_a_stop_is_at_the_steps_of_its_listing(new_desk: NewDesk) -> None:
     assert [order.stop_price for order in stops(desk)] == [87.36], "and it is not replaced"
 
 
+def test_what_is_left_of_a_step_of_a_pair_is_in_no_stop_and_in_no_sale(new_desk: NewDesk) -> None:
+    """As where a venue takes its fee out of the coins that were bought."""
+    step = {"price_step": 0.5, "quantity_step": "0.001", "lot": "0.001"}
+    market = TapeAbroad({"BTC-USD": 97.5}, listings={"BTC-USD": Listing.model_validate({"symbol": "BTC-USD", **step})})
+    desk = new_desk(market, protect="stop:8%")
+    desk.hold("BTC-USD", 1.23456, 97.5)
+    a_pass(desk)
+    assert [(order.stop_price, order.quantity) for order in stops(desk)] == [(90.0, 1.234)]
+    a_pass(desk)
+    assert len(stops(desk)) == 1, "it is the one that ought to stand"
+    orders, left = desk.flatten(desk.context(), "a test", "enough")
+    assert ([(row.state, row.quantity) for row in orders], left) == ([("filled", 1.234)], [])
+    assert desk.positions() == {"BTC-USD": pytest.approx(0.00056)}
+    assert desk.flatten(desk.context(), "a test", "enough") == ([], [])
+
+
 class _StoppedClock(LiveClock):
     """Real hours at a moment that stands still."""
 
