@@ -11,7 +11,7 @@ from tests.docs import absent
 from tests.stack import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "security.md").read_text(encoding="utf-8")
-_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+_TEST = re.compile(r"`((?:packages/[\w-]+/)?tests/[\w/]+\.py)::(\w+)`")
 
 
 @cache

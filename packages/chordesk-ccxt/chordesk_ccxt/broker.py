@@ -71,6 +71,7 @@ class CcxtBroker:
     def submit(self, ticket: OrderTicket, preview: Preview, account: AccountView) -> BrokerAnswer:
         if (why := self._unsendable(ticket)) is not None:
             return _rejected(why)
+        self._venue.require_clock()
         try:
             pair = self._venue.pair(ticket.symbol)
         except VenueSilent:
@@ -113,6 +114,7 @@ class CcxtBroker:
         return self._ended(ticket, found) if found.state == "open" else self._answer(ticket, found)
 
     def state(self) -> BrokerState:
+        self._venue.require_clock()
         balances = balances_of(self._venue)
         if self._money not in balances.held:
             raise VenueSilent(f"{self._venue.title} states no balance in {self._money}")

@@ -128,6 +128,14 @@ def test_a_key_of_the_wrong_rights_sends_nothing(far: VenueFar, line: Line, righ
     assert far.sends == []
 
 
+def test_nothing_is_signed_by_a_clock_that_is_an_hour_off(far: VenueFar, line: Line) -> None:
+    far.venue.offset = dt.timedelta(hours=-1)
+    for ask in (line.broker.state, lambda: line.send(ticket_at(far))):
+        with pytest.raises(MarketUnavailable, match=r"on this machine, 3\d\d\d s apart"):
+            ask()
+    assert not [path for path, _ in far.venue.asked if "private" in path or path.endswith(("/account", "/order"))]
+
+
 def test_a_refusal_after_an_error_of_the_server_is_not_taken_for_one(far: VenueFar, line: Line) -> None:
     far.venue.send_faults.append("server-after")
     ticket = ticket_at(far)
