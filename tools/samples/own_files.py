@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import orjson
 
 from chordesk.models.errors import UsageError
-from chordesk.models.exchanges import HOME
+from chordesk.models.exchanges import CRYPTO, EXCHANGES, exchange_code, shown_exchange, zone_of
 from chordesk.models.outside import (
     FREE_BYTES,
     MOST_BYTES,
@@ -35,8 +35,8 @@ from chordesk.models.outside import (
     require,
     require_ratio,
 )
-from chordesk.models.text import NEW_YORK, csv_cell
-from chordesk.tools.market.clock import exchange_hours
+from chordesk.models.text import csv_cell
+from chordesk.tools.market.clock import ExchangeHours, exchange_hours
 from chordesk.tools.market.files.bars import BAR_COLUMNS, SYMBOL_NAMES
 from chordesk.tools.market.files.data_folder import SET_ASIDE
 from chordesk.tools.market.files.known_exports import plain
@@ -55,7 +55,7 @@ from chordesk.tools.market.files.tables import (
     number_of,
     parts_of,
 )
-from chordesk.tools.market.home import foreign
+from chordesk.tools.market.home import untraded
 from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 from chordesk.tools.samples.json_records import records
 
@@ -294,7 +294,7 @@ def bars_of(given: Given, aside: SetAside) -> dict[str, list[Bar]]:
         return {}
     if stated.get("") == "":
         aside.add(given.name, None, "a file without a symbol, in a column or in its name", "such as AAPL.csv")
-    return {symbol: _days(given.name, of_symbol, aside) for symbol, of_symbol in found.items()}
+    return {symbol: _days(given.name, of_symbol, aside, exchange_code(symbol)) for symbol, of_symbol in found.items()}
 
 
 def _stated_symbols(given: Given, rows: Sequence[Cells], named: str | None, aside: SetAside) -> dict[str, str | None]:
@@ -305,7 +305,7 @@ def _stated_symbols(given: Given, rows: Sequence[Cells], named: str | None, asid
     found: dict[str, str | None] = {}
     for text in filter(None, texts):
         symbol = listed(text)
-        foreigner = _abroad(text) is not None or foreign(symbol) is not None
+        foreigner = _abroad(text) is not None or untraded(symbol) is not None
         found[text] = symbol if is_symbol(symbol) and not foreigner else None
     if (
         len(found) == 1
@@ -327,12 +327,12 @@ def _stated_symbols(given: Given, rows: Sequence[Cells], named: str | None, asid
 
 
 def _abroad(text: str) -> str | None:
-    return foreign(text.strip().upper(), exchange=text.rpartition(":")[0])
+    return untraded(text.strip().upper(), exchange=text.rpartition(":")[0])
 
 
 def _no_symbol(text: str) -> tuple[str, str]:
     if (abroad := _abroad(text)) is not None:
-        return "no US dollars in New York", abroad
+        return "no listing of an exchange that the desk knows", abroad
     return f"no symbol, which is {SYMBOL_RULE}", repr(text[:40])
 
 
@@ -469,14 +469,14 @@ _PRICES = tuple(one for one in FIGURES if one != "volume")
 _SUNDAY, _EVENING = 6, 18
 
 
-def _days(name: str, rows: Sequence[Cells], aside: SetAside) -> list[Bar]:
+def _days(name: str, rows: Sequence[Cells], aside: SetAside, exchange: str) -> list[Bar]:
     moments: list[tuple[dt.datetime | dt.date, Cells]] = []
     for cells in rows:
         if all(is_empty(cells.figures.get(one, "")) for one in _PRICES):
             aside.note(name, "rows without any price, which are no bars", f"row {cells.row}")
             continue
         try:
-            moments.append((_moment(cells), cells))
+            moments.append((_moment(cells, zone_of(exchange)), cells))
         except Unreadable as error:
             aside.add(name, cells.row, "a day or time that cannot be read", str(error))
     times: dict[dt.date, set[dt.datetime]] = defaultdict(set)
@@ -484,13 +484,19 @@ def _days(name: str, rows: Sequence[Cells], aside: SetAside) -> list[Bar]:
         if isinstance(moment, dt.datetime):
             times[moment.date()].add(moment)
     if any(len(one) > 1 for one in times.values()):
-        if joined := _of_parts(name, moments, aside):
+        if joined := _of_parts(name, moments, aside, exchange):
             aside.add(name, None, "of rows within a day the daily bars are kept, and not their parts")
         return joined
+    place = EXCHANGES[exchange].place
     for moment, cells in moments:
-        if isinstance(moment, dt.datetime) and moment.weekday() == _SUNDAY and moment.hour >= _EVENING:
-            shown = f"{cells.day[:40]} is {moment:%A, %H:%M} in New York: its bar would be of the day before it"
-            aside.add(name, cells.row, "times of a zone whose days are not New York's", f"{shown}; write YYYY-MM-DD")
+        if (
+            exchange != CRYPTO
+            and isinstance(moment, dt.datetime)
+            and moment.weekday() == _SUNDAY
+            and moment.hour >= _EVENING
+        ):
+            shown = f"{cells.day[:40]} is {moment:%A, %H:%M} in {place}: its bar would be of the day before it"
+            aside.add(name, cells.row, f"times of a zone whose days are not {place}'s", f"{shown}; write YYYY-MM-DD")
             return []
     return [Bar((name, cells.row), str(_day(moment)), _on_one_line(cells.figures)) for moment, cells in moments]
 
@@ -506,12 +512,13 @@ def _day(moment: dt.datetime | dt.date) -> dt.date:
     return moment.date() if isinstance(moment, dt.datetime) else moment
 
 
-def _moment(cells: Cells) -> dt.datetime | dt.date:
-    """Return a row's day, or its time in New York, which is that of one without a zone. Midnight names a day alone."""
-    zone = NEW_YORK if is_empty(cells.zone) else _zone(cells.zone.strip())
+def _moment(cells: Cells, own: ZoneInfo) -> dt.datetime | dt.date:
+    """Return a row's day, or its time where it is listed, which is that of one without a zone. Midnight names a day
+    alone."""
+    zone = own if is_empty(cells.zone) else _zone(cells.zone.strip())
     moment = moment_of(cells.day.strip(), zone)
     if isinstance(moment, dt.datetime):
-        return moment.date() if moment.time() == dt.time() else moment.astimezone(NEW_YORK)
+        return moment.date() if moment.time() == dt.time() else moment.astimezone(own)
     clock = _CLOCK.fullmatch(cells.clock.strip().zfill(6) if cells.clock.strip().isdigit() else cells.clock.strip())
     if clock is None:
         if not is_empty(cells.clock):
@@ -521,7 +528,7 @@ def _moment(cells: Cells) -> dt.datetime | dt.date:
         time = dt.time(int(clock[1]), int(clock[2]), int(clock[3] or 0))
     except ValueError:
         raise Unreadable(f"{cells.clock[:40]!r} is no time of day") from None
-    return dt.datetime.combine(moment, time, zone).astimezone(NEW_YORK) if time != dt.time() else moment
+    return dt.datetime.combine(moment, time, zone).astimezone(own) if time != dt.time() else moment
 
 
 def _zone(name: str) -> ZoneInfo:
@@ -531,7 +538,9 @@ def _zone(name: str) -> ZoneInfo:
         raise Unreadable(f"{name[:40]!r} is no time zone, such as America/New_York or UTC") from None
 
 
-def _of_parts(name: str, moments: Iterable[tuple[dt.datetime | dt.date, Cells]], aside: SetAside) -> list[Bar]:
+def _of_parts(
+    name: str, moments: Iterable[tuple[dt.datetime | dt.date, Cells]], aside: SetAside, exchange: str
+) -> list[Bar]:
     """Return the days that parts of regular sessions come to: the first open, the last close. A part counts that goes
     on after the open: it may begin up to its own length before it."""
     parts: dict[dt.date, dict[dt.datetime, tuple[int, dict[str, float | None]]]] = defaultdict(dict)
@@ -552,17 +561,18 @@ def _of_parts(name: str, moments: Iterable[tuple[dt.datetime | dt.date, Cells]],
     every = sorted(moment for day in parts.values() for moment in day)
     gaps = [later - earlier for earlier, later in pairwise(every)]
     length = min(gaps, default=dt.timedelta())
-    if (why := _other_clock(parts, length)) is not None:
-        aside.add(name, None, "times of another clock than New York's", why)
+    hours, place = exchange_hours(exchange), EXCHANGES[exchange].place
+    if (why := _other_clock(parts, length, hours)) is not None:
+        aside.add(name, None, f"times of another clock than {place}'s", why)
         return []
     days = []
     for day in sorted(parts):
-        if not exchange_hours(HOME).is_session(day):
+        if not hours.is_session(day):
             rows = sorted(row for row, _ in parts[day].values())
             if rows:
-                aside.add(name, rows[0], "a day that is no session of the New York Stock Exchange", str(day))
+                aside.add(name, rows[0], f"a day that is no session of {shown_exchange(exchange)}", str(day))
             continue
-        opened, closed = exchange_hours(HOME).open_of(day), exchange_hours(HOME).close_of(day)
+        opened, closed = hours.open_of(day), hours.close_of(day)
         inside = [parts[day][moment] for moment in sorted(parts[day]) if opened - length < moment < closed]
         if inside:
             days.append(Bar((name, inside[0][0]), str(day), _joined([figures for _, figures in inside])))
@@ -573,19 +583,22 @@ _MOST_DAYS = 0.8
 _AN_HOUR = dt.timedelta(hours=1)
 
 
-def _other_clock(parts: Mapping[dt.date, Iterable[dt.datetime]], length: dt.timedelta) -> str | None:
-    """Return why times cannot be New York's: on most days nothing is there of the session's first hour and something
-    after its close, or nothing of its last hour and something before its open."""
-    days = [(day, sorted(times)) for day, times in parts.items() if exchange_hours(HOME).is_session(day)]
+def _other_clock(
+    parts: Mapping[dt.date, Iterable[dt.datetime]], length: dt.timedelta, hours: ExchangeHours
+) -> str | None:
+    """Return why times cannot be the exchange's: on most days nothing is there of the session's first hour and
+    something after its close, or nothing of its last hour and something before its open."""
+    days = [(day, sorted(times)) for day, times in parts.items() if hours.is_session(day)]
     late = early = 0
     for day, times in days:
-        opened, closed = exchange_hours(HOME).open_of(day), exchange_hours(HOME).close_of(day)
+        opened, closed = hours.open_of(day), hours.close_of(day)
         late += times[-1] >= closed and not any(opened - length < one < opened + _AN_HOUR for one in times)
         early += times[0] < opened - length and not any(closed - _AN_HOUR - length <= one < closed for one in times)
     if not days or max(late, early) < _MOST_DAYS * len(days):
         return None
     shown = f"{days[0][1][0]:%H:%M} to {days[0][1][-1]:%H:%M} on {days[0][0]}"
-    return f"they go from {shown}, read as New York's; add a column timezone, such as UTC or Europe/Berlin"
+    place = EXCHANGES[hours.exchange].place
+    return f"they go from {shown}, read as {place}'s; add a column timezone, such as UTC or Europe/Berlin"
 
 
 def _fault(figures: Mapping[str, float | None]) -> str | None:

@@ -331,3 +331,28 @@ def test_nothing_is_written_without_agreement(tmp_path: Path) -> None:
     done = imported(tmp_path, "AAPL.csv", agreed=lambda _: False)
     assert not done.made
     assert not done.folder.exists()
+
+
+def test_bars_abroad_are_of_the_hours_and_days_of_their_own_exchange(tmp_path: Path) -> None:
+    """A file of several places: times without a zone are each place's own, with one they are brought there."""
+    rows = ["symbol,datetime,open,high,low,close,volume,currency"]
+    for day in sessions("2024-05-07", 2, "XTKS"):
+        # In New York's zone all but the first lie outside its session; the lunch break has no row.
+        rows += [
+            f"7203.T,{day} {at},3000,{3010 + hour},2990,{3000 + hour},1000,JPY"
+            for hour, at in enumerate(("09:00", "10:00", "11:00", "12:30", "13:30", "14:30"))
+        ]
+        rows += [f"BTC-USD,{day}T{hour:02}:00Z,60000,60100,59900,{60000 + hour},2,USD" for hour in range(24)]
+        rows += [f"SAP.DE,{day}T{hour:02}:00Z,150,151,149,{150 + hour / 10},500,EUR" for hour in range(7, 16)]
+    (tmp_path / "hours.csv").write_text("\n".join(rows) + "\n")
+    imported(tmp_path, "hours.csv")
+    assert check_folder(tmp_path / "own", "auto", 1).problems.errors == 0
+    tables = {path.stem: path.read_text().splitlines()[1:] for path in (tmp_path / "own" / "bars").iterdir()}
+    closes = {
+        symbol: [(row.split(",")[0], float(row.split(",")[4])) for row in rows] for symbol, rows in tables.items()
+    }
+    assert closes == {
+        "7203.T": [("2024-05-07", 3005), ("2024-05-08", 3005)],
+        "BTC-USD": [("2024-05-07", 60023), ("2024-05-08", 60023)],
+        "SAP.DE": [("2024-05-07", 151.5), ("2024-05-08", 151.5)],  # its session ends at 15:30 UTC
+    }
