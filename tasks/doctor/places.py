@@ -16,6 +16,8 @@ from chordesk.models.exchanges import EXCHANGES, HOME, exchange_code
 from chordesk.models.money import FxRate, Money, pair_name
 from chordesk.models.tables.orders import Position
 from chordesk.tasks.doctor.check import Check, CheckContext, ok, warn
+from chordesk.tools.decimals import exact, plain
+from chordesk.tools.decimals import money as stated
 from chordesk.tools.ledger import account_money
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.fx import FX_REMEDY, MarketRates, listed_in
@@ -38,7 +40,7 @@ def exchanges(context: CheckContext) -> Check:
     codes = sorted({context.desk.market.clock.exchange, *map(exchange_code, symbols)})
     left = {code: _sessions_left(code, context.desk.market.clock.now()) for code in codes}
     found = [*_calendars(left), *_old_duties(codes, context.began.date()), *_terms(context, symbols)]
-    found += _rates(context, symbols)
+    found += [*_dear_lots(context, symbols), *_rates(context, symbols)]
     detail = ", ".join(f"{EXCHANGES[code].place} {count} sessions left" for code, count in left.items())
     if not found:
         return ok(detail)
@@ -96,6 +98,28 @@ def _terms(context: CheckContext, symbols: Sequence[str]) -> Iterator[Finding]:
             unknown.append(symbol)
     if unknown:
         yield f"no step or no lot is known of {_some(unknown)}", "state step and lot in listings.csv"
+
+
+def _dear_lots(context: CheckContext, symbols: Sequence[str]) -> Iterator[Finding]:
+    """Yield what cannot be bought at all: one lot is worth more than an order may be, in the account's currency."""
+    market, money, most = context.desk.market, _money(context), exact(context.settings.max_order_notional)
+    dear = []
+    for symbol in dict.fromkeys(symbols):
+        try:
+            listing = market.listing(symbol)
+            terms = market_terms(market, listing)
+            if terms.lot <= 1 or terms.why_not is not None:
+                continue
+            worth = exact(market.quote(symbol).price) * terms.lot
+            if listing.currency != money.base:
+                worth *= exact(MarketRates(market, money).rate(listing.currency).rate)
+        except MarketError:
+            continue  # without a price or a rate nothing is opened, and other checks say so
+        if worth > most:
+            dear.append(f"{symbol} ({plain(terms.lot)} for {stated(round(worth, 2), money.base)})")
+    if dear:
+        limit = stated(most, money.base)
+        yield f"one lot is more than an order may be ({limit}): {_some(dear)}", "raise DESK_MAX_ORDER_NOTIONAL"
 
 
 def _rates(context: CheckContext, symbols: Sequence[str]) -> Iterator[Finding]:

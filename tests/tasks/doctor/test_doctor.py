@@ -256,6 +256,9 @@ def test_what_another_exchange_rests_on_is_looked_at(tmp_path: Path) -> None:
     found = one("exchanges", check_context(tmp_path / "home", **told))
     assert "HKDUSD" not in found.detail
     assert "is known of" not in found.detail
+    # 400 shares of 400 Hong Kong dollars at 0.128.
+    assert "one lot is more than an order may be (10,000.00): 0005.HK (400 for 20,480.00)" in found.detail
+    assert "DESK_MAX_ORDER_NOTIONAL" in found.remedy
     (own / "fx.csv").write_text("date,pair,rate\n2026-10-12,HKDUSD,0.128\n")  # 46 days ago, the ECB's newest 28
     found = one("exchanges", check_context(tmp_path / "home", max_fx_age=30, **told))
     assert "HKDUSD: the newest rate of fx.csv is of 2026-10-12, longer ago than DESK_MAX_FX_AGE" in found.detail
