@@ -32,7 +32,8 @@ class Message:
 class FakeTelegram:
     """faults: by method, what becomes of its next calls: a status, or `silence` (no answer), `reset` (cut before it is
     done), `lost` (cut after it is done), `half` (half of the body, done), `huge` (10 MB of body, done). on: called with
-    the method and what was given before each answer. ahead: seconds by which its clock is ahead."""
+    the method and what was given before each answer. ahead: seconds by which its clock is ahead; repeats: it
+    gives all updates again and again."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -42,6 +43,7 @@ class FakeTelegram:
         self.retry_after: Any = 1
         self.on: Callable[[str, dict[str, Any]], None] | None = None
         self.ahead = 0.0
+        self.repeats = False
         self.token = TOKEN
         self._updates: list[dict[str, Any]] = []
         self._number = 700
@@ -185,7 +187,9 @@ class FakeTelegram:
 
     async def _polled(self, given: dict[str, Any]) -> list[dict[str, Any]]:
         offset, until = given.get("offset"), self._loop.time() + min(given["timeout"], 2.0)
-        if offset is not None:
+        if self.repeats:
+            await asyncio.sleep(0.02)
+        elif offset is not None:
             self._updates = [one for one in self._updates if one["update_id"] >= offset]
         while not self._updates and self._loop.time() < until:
             self._changed.clear()
