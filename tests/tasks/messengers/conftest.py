@@ -101,7 +101,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing waits for real people's pace."""
     for module, name, value in (
         (telegram, "LOOK_SECONDS", 0.03), (telegram, "HOLD_SECONDS", 0.2), (telegram, "FIRST_PAUSE", 0.02),
-        (telegram, "FOREIGN_SECONDS", 0.05), (telegram, "LONGEST_PAUSE", 0.05), (telegram_api, "CHAT_SECONDS", 0.0), (telegram_api, "ALL_SECONDS", 0.0),
+        (telegram, "FOREIGN_SECONDS", 0.05), (telegram, "LONGEST_PAUSE", 0.05),
+        (telegram_api, "CHAT_SECONDS", 0.0), (telegram_api, "ALL_SECONDS", 0.0),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
 
