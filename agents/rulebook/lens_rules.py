@@ -20,10 +20,10 @@ def _lens(case: Case, rule: Payload) -> Lens:
 
 
 def calls_of(case: Case, rule: Payload) -> list[Call]:
-    """Return the calls whose answers have the figures of the rule."""
+    """Return the calls whose answers have the figures of the rule, after the one that code makes for each screener."""
     symbols = symbols_of(case.subject)
     parts = sorted({FIGURES[name].part for name in _lens(case, rule).used})
-    calls = [Call("signals_get", {"symbols": symbols})] if "prices" in parts else []
+    calls = [Call("signals_get", {"symbols": symbols})]
     company = [part for part in parts if part != "prices"]
     return [*calls, Call("company_get", {"symbols": symbols, "parts": company})] if company else calls
 

@@ -74,7 +74,9 @@ def open_screen(
     asked = {"universe": universe, "lenses": lenses, "max_candidates": max_candidates}
     settings = with_values(desk.settings, {name: value for name, value in asked.items() if value})
     settings = with_lenses(settings, lenses)
-    params = screen_params(settings, resolve_universe(settings.universe, desk.market), lenses)
+    symbols = resolve_universe(settings.universe, desk.market)
+    require_figures(desk, settings, symbols, lenses or settings.lenses)
+    params = screen_params(settings, symbols, lenses)
     params |= {} if trade else {"trade": False}
     run = new_run(desk, RunKind.SCREEN, params, schedule=schedule, slot=slot, settings=settings)
     try:
@@ -93,6 +95,19 @@ def with_lenses(settings: Settings, lenses: Sequence[str] | None = None) -> Sett
         if (own := lens_of(name, settings)) is not None:
             require_means(own, settings)
     return settings.model_copy(update={"own_lenses": kept_lenses(names, settings)})
+
+
+def require_figures(desk: Desk, settings: Settings, symbols: Sequence[str], lenses: Sequence[str]) -> None:
+    """Raise UsageError for a rule over company figures that the market does not have: its lens could find nothing."""
+    files = (lens_of(name, settings) for name in lenses if not is_of_the_desk(name))
+    if ruled := [lens for lens in files if lens is not None and begins_with_code(lens)]:
+        from chordesk.tools.lenses.figures import require_all  # most screens have no such lens
+        from chordesk.tools.lenses.rules import sectors_for
+
+        context = desk.tool_context()
+        for lens in ruled:
+            require_all(context, symbols, lens.used)
+            sectors_for(lens, context.market, symbols)
 
 
 def require_means(lens: Lens, settings: Settings) -> None:

@@ -130,6 +130,12 @@ def require_part(context: ToolContext, symbols: Sequence[str], part: str, names:
         return  # of this name alone
 
 
+def require_all(context: ToolContext, symbols: Sequence[str], names: Collection[str]) -> None:
+    """Raise UsageError for a figure that the market does not have at all, as its first name tells."""
+    for part in {FIGURES[name].part for name in names}:
+        require_part(context, symbols, part, [name for name in names if FIGURES[name].part == part])
+
+
 def _company_rows(
     context: ToolContext, symbols: Sequence[str], part: str, gaps: Gaps
 ) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from chordesk.models.answers import ScreenConfidence
-from chordesk.models.errors import DeskError
+from chordesk.models.errors import DeskError, UsageError
 from chordesk.tools.lenses.expressions import Numbers
 from chordesk.tools.lenses.figures import Panel, read_panel, shown
 from chordesk.tools.lenses.files import SCORE, Lens
@@ -50,6 +50,8 @@ class Ruled:
     unknown: dict[str, int]
 
     def notes(self, lens: Lens) -> list[str]:
+        if not self.compared:
+            return [f"{lens.title}: no name is in its universe"]
         found = [f"{self.undecided} of {self.compared} names are undecided"] if self.undecided else []
         if lacking := {name: count for name, count in self.unknown.items() if count}:
             told = ", ".join(f"{name} of {count}" for name, count in lacking.items())
@@ -84,7 +86,16 @@ def sectors(market: MarketData, symbols: Sequence[str]) -> dict[str, str | None]
 
 
 def sectors_for(lens: Lens, market: MarketData, symbols: Sequence[str]) -> dict[str, str | None]:
-    return sectors(market, symbols) if lens.sectors else {}
+    """Return the sectors of the names where the lens is of sectors. Raises UsageError for a sector that no name has."""
+    if not lens.sectors:
+        return {}
+    found = sectors(market, symbols)
+    known = sorted({sector for sector in found.values() if sector})
+    if lacking := [one for one in lens.sectors if one.lower() not in map(str.lower, known)]:
+        reason = f"the lens {lens.name}: no name of the {market.name} market is of the sector {lacking[0][:40]!r}"
+        remedy = f"choose among {', '.join(known)}" if known else "the sector column of a data folder's universe.csv"
+        raise UsageError(reason, remedy=remedy if known else f"its source has no sectors: {remedy} gives them")
+    return found
 
 
 def ruled(lens: Lens, panel: Panel, most: int | None = None) -> Ruled:

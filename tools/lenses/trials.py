@@ -22,7 +22,7 @@ from chordesk.tools.lenses.expressions import Numbers
 from chordesk.tools.lenses.figures import FIGURES, Panel, read_panel
 from chordesk.tools.lenses.files import Lens
 from chordesk.tools.lenses.past import PastFigures
-from chordesk.tools.lenses.rules import Ruled, members, ruled, sectors
+from chordesk.tools.lenses.rules import Ruled, members, ruled, sectors_for
 from chordesk.tools.prices.close_table import CloseTable
 from chordesk.tools.registry import Gaps, ToolContext
 from chordesk.tools.scoring.inference import Estimate, Observation, estimate, share_bounds
@@ -104,7 +104,9 @@ def walk(
     names = {name for lens in lenses for name in lens.used}
     company = tuple(name for name in FIGURES if name in names and FIGURES[name].part != "prices")
     tables = past.tables(names, rows)
-    own = sectors(past.market, past.symbols) if any(lens.sectors for lens in lenses) else {}
+    own: dict[str, str | None] = {}
+    for lens in lenses:
+        own |= sectors_for(lens, past.market, past.symbols)
     found = {lens.name: Walked() for lens in lenses}
     for row in rows:
         symbols = [symbol for symbol in universe_of(row) if symbol in past.column]

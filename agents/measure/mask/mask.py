@@ -37,7 +37,7 @@ _MONEY = frozenset({
     "traded20", "gainofprice", "gainofcurrency", "costbase",
 })  # fmt: skip
 # Under these parents a name of the list is something else, a name is money that is none elsewhere, or all numbers are.
-_SHARES_UNDER = {"signals": frozenset({"sma20", "sma50"})}
+_SHARES_UNDER = dict.fromkeys(("signals", "passed"), frozenset({"sma20", "sma50"}))
 _PRICES = frozenset({"open", "high", "low", "mean", "median"})
 _AMOUNTS_UNDER = {
     "targets": _PRICES,

@@ -13,6 +13,7 @@ import redis
 from sqlmodel import select
 
 from chordesk.models.database.store import Store
+from chordesk.models.errors import UsageError
 from chordesk.models.states import RUN_FINAL, OrderState, RunState, StepKind, StepState
 from chordesk.models.tables.board import Question, VerdictQuestion
 from chordesk.models.tables.orders import Account, Fill, Order, Position
@@ -103,6 +104,10 @@ def test_a_screen_of_own_lenses_by_rule_by_model_and_by_both(desk: Processes, st
     folder.mkdir()
     for name, text in LENSES.items():
         (folder / f"{name}.md").write_text(text)
+    for name, where, says in (("cheap", "trailingPE < 9", "has no trailingPE"), ("rising", "gap", "is a number")):
+        (folder / f"{name}.md").write_text(f"+++\nwhere = '{where}'\n+++\nWords.")
+        with pytest.raises(UsageError, match=says):
+            open_screen(desk.app, SYMBOLS, lenses=[name])
     made = open_screen(desk.app, SYMBOLS, lenses=list(LENSES), max_candidates=2)
     assert made is not None
     shutil.rmtree(folder)  # the run keeps the texts

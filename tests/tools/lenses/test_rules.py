@@ -64,6 +64,12 @@ def test_a_universe_of_sectors_leaves_out_names_whose_sector_is_unknown() -> Non
     assert members(read_lens("one", lens("universe = 'sectors: Energy'")), PANEL, own).symbols == ("A", "B")
 
 
+def test_a_sector_that_no_name_has_is_refused(market: ReplayMarket, make_context: MakeContext) -> None:
+    one = read_lens("one", lens("universe = 'sectors: Tea leaves'\nwhere = 'gap > 0'"))
+    with pytest.raises(UsageError, match="no name of the replay market is of the sector 'Tea leaves'"):
+        ruled_today(one, make_context(market), ["IBM"])
+
+
 def test_a_figure_that_the_market_does_not_have_is_refused(market: ReplayMarket, make_context: MakeContext) -> None:
     with pytest.raises(UsageError, match="the replay market has no trailingPE") as refused:
         ruled_today(read_lens("one", lens("where = 'trailingPE < 10'")), make_context(market), ["IBM"])
