@@ -65,13 +65,14 @@ def read_file(
     if not data.strip():
         raise UsageError(f"{name} is empty", remedy="export it anew; nothing was written")
     digest = hashlib.sha256(data).hexdigest()
-    if flex.is_flex(data[:4096]):
-        parsed, sheet = flex.read_flex(path, name, hints)
+    start = _start(data)
+    if flex.is_flex(start):
+        parsed, sheet = flex.parse_flex(data, name, hints)
         key, shown = "ibkr-flex", flex.SHOWN
-    elif ghostfolio.is_ghostfolio(data[:4096]):
+    elif ghostfolio.is_ghostfolio(start):
         key, shown = "ghostfolio", ghostfolio.SHOWN
         _require_agreed(name, shown, from_activity=from_activity)
-        parsed, sheet = ghostfolio.read_ghostfolio(path, name, hints)
+        parsed, sheet = ghostfolio.parse_ghostfolio(data, name, hints)
     else:
         chosen, sheet = _recognised(path, name, hints, only)
         if chosen.summed:
@@ -84,6 +85,13 @@ def read_file(
     if not statements:
         raise UsageError(f"{name} has a header and no holdings", remedy="export it anew; nothing was written")
     return Read(key, shown, digest, statements, tuple(parsed.left_out), tuple(sheet.notes), parsed.summed)
+
+
+def _start(data: bytes) -> bytes:
+    """Return how a file begins, in UTF-8."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data[:8192].decode("utf-16", errors="ignore").encode()
+    return data[:4096]
 
 
 def _require_agreed(name: str, shown: str, *, from_activity: bool) -> None:

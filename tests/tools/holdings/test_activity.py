@@ -12,6 +12,7 @@ import pytest
 from chordesk.models.errors import UsageError
 from chordesk.models.holdings.statements import Read
 from chordesk.tools.holdings.reading import read_file
+from tests.tools.holdings.test_formats import EXPECTED as FORMATS
 from tests.tools.holdings.test_formats import FILES, HINTS, sub
 
 # By file: rows that count, the last day, and what each account holds, by hand.
@@ -268,3 +269,15 @@ def test_a_conversion_and_a_sale_of_an_old_file_have_no_signs(tmp_path: Path) ->
         encoding="utf-8",
     )
     assert held(read(path)) == [{"BTC": "0.75", "XLM": "1234.5"}]
+
+
+@pytest.mark.parametrize("name", [*FORMATS, *(f"activity/{one}" for one in EXPECTED)])
+def test_no_file_depends_on_how_its_letters_and_lines_are_written(name: str, tmp_path: Path) -> None:
+    text = (FILES / name).read_text(encoding="utf-8")
+    stated = replace(HINTS, as_of=None if "activity" in name or FORMATS[name][1] else dt.date(2026, 1, 5))
+    path = tmp_path / Path(name).name
+    found = []
+    for data in (text.encode(), b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode(), text.encode("utf-16")):
+        path.write_bytes(data)
+        found.append(read_file(path, stated, from_activity=True).statements)
+    assert found[0] == found[1] == found[2]

@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
-from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
@@ -17,7 +16,7 @@ from chordesk.models.outside import Oversized, require
 from chordesk.models.text import one_line
 from chordesk.tools.holdings.formats.format import Parsed, isin_of
 from chordesk.tools.holdings.names import option, ticker
-from chordesk.tools.holdings.sheets import MOST_BYTES, MOST_MONEY, MOST_ROWS, Hints, Row, Sheet, near
+from chordesk.tools.holdings.sheets import MOST_MONEY, MOST_ROWS, Hints, Row, Sheet, near
 from chordesk.tools.market.files.tables import NUMBER, Problems
 
 SHOWN = "Interactive Brokers, Flex query"
@@ -80,11 +79,6 @@ def _parse(
         raise UsageError(f"{name}, row {error.lineno}: is no whole XML: {why}", remedy=f"export {_REMEDY}") from None
     except Oversized as error:
         raise UsageError(f"{name}: {error}", remedy="export open positions without lots") from None
-
-
-def read_flex(path: Path, name: str, hints: Hints) -> tuple[Parsed, Sheet]:
-    require(name, path.stat().st_size, MOST_BYTES)
-    return parse_flex(path.read_bytes(), name, hints)
 
 
 def parse_flex(data: bytes, name: str, hints: Hints) -> tuple[Parsed, Sheet]:

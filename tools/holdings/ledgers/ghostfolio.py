@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, NoReturn
 
 from chordesk.models.errors import UsageError
@@ -19,7 +18,7 @@ from chordesk.models.text import one_line
 from chordesk.tools.holdings.formats.format import Parsed
 from chordesk.tools.holdings.ledgers.ledger import Ledger, Thing
 from chordesk.tools.holdings.names import ISIN, ticker
-from chordesk.tools.holdings.sheets import MOST_BYTES, MOST_MONEY, MOST_ROWS, Hints, Row, Sheet
+from chordesk.tools.holdings.sheets import MOST_MONEY, MOST_ROWS, Hints, Row, Sheet
 from chordesk.tools.market.files.tables import Problems
 
 SHOWN = "Ghostfolio, export"
@@ -44,9 +43,8 @@ class _Export:
     out: Parsed
 
 
-def read_ghostfolio(path: Path, name: str, hints: Hints) -> tuple[Parsed, Sheet]:
-    require(name, path.stat().st_size, MOST_BYTES)
-    sheet, found = Sheet(name, "", [], hints, Problems()), _loaded(path, name)
+def parse_ghostfolio(data: bytes, name: str, hints: Hints) -> tuple[Parsed, Sheet]:
+    sheet, found = Sheet(name, "", [], hints, Problems()), _loaded(data, name)
     activities, meta = found.get("activities"), found.get("meta")
     if not isinstance(activities, list) or not isinstance(meta, dict):
         raise UsageError(f"{name} is JSON, and no export of Ghostfolio: it has no activities", remedy=f"{_REMEDY}")
@@ -75,13 +73,15 @@ def read_ghostfolio(path: Path, name: str, hints: Hints) -> tuple[Parsed, Sheet]
     return out, sheet
 
 
-def _loaded(path: Path, name: str) -> dict[str, Any]:
+def _loaded(data: bytes, name: str) -> dict[str, Any]:
     def refuse(word: str) -> NoReturn:
         raise ValueError(f"{word} is no number")
 
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        found = json.loads(text, parse_float=Decimal, parse_int=Decimal, parse_constant=refuse)
+        # Bytes of UTF-16 are known by their zeros, and a mark at the beginning is left out.
+        found = json.loads(
+            data.decode(json.detect_encoding(data)), parse_float=Decimal, parse_int=Decimal, parse_constant=refuse
+        )
     except (ValueError, ArithmeticError) as error:
         line = f", row {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise UsageError(f"{name}{line}: is no whole JSON: {one_line(str(error), 80)}", remedy=_REMEDY) from None
