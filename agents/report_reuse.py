@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -35,12 +36,16 @@ _BY_CASES = frozenset({"n", "rose", "beatMedian", "low", "high", "move", "moveLo
 
 def role_digest(role: Role, brief: Mapping[str, Any], settings: Settings) -> str:
     """Of all that a turn of the role has besides its subject's figures."""
-    model = role_models(settings)[role.key]
+    model, own = role_models(settings)[role.key], own_prompts(settings).get(role.key)
     limits = {name: one for name, one in brief["constraints"].items() if name != "capital"}
-    parts = [
-        instructions(role, settings), toolset_hash(role.tools, own_prompt=own_prompts(settings).get(role.key)),
-        output_schema(role.schema), model.label(settings), model.effort, settings.depth, limits,
-    ]  # fmt: skip
+    parts = [_role_part(role, own, instructions(role, settings)), model.label(settings), model.effort, settings.depth]
+    return hashlib.sha256(orjson.dumps([*parts, limits], option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _role_part(role: Role, own: str | None, told: str) -> str:
+    """What is the same for all turns of a role: to make its schema anew each time costs more than all the rest."""
+    parts = [told, toolset_hash(role.tools, own_prompt=own), output_schema(role.schema)]
     return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

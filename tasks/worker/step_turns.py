@@ -41,6 +41,8 @@ def with_market(desk: Desk, run_id: str, brief: Mapping[str, Any]) -> dict[str, 
     """Return a subject with the regime after its constraints, and at its end the base rates of its candidate. Nobody
     else is asked for a probability that begins at one: a screener states none, a verdict has the one that its theses
     were pooled from, a voice's board has its own."""
+    if "regime" in brief:
+        return dict(brief)  # it was added before, where an earlier report was held against it
     shared = {"constraints": brief["constraints"], "regime": kept_regime(desk, run_id)}
     if "symbol" not in brief:
         return {**shared, **brief}

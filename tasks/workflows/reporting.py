@@ -47,7 +47,8 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     if earlier is not None and earlier.report is not None:
         children, cancels = _next(step, earlier.report.verdict, goes_on=_stands(step, earlier.report.status))
         return Done(earlier.result(context.clock.now()), (), children, cancels=cancels)
-    run = _turn(desk, step, held, context, subject, why, earlier.differs if earlier is not None else None)
+    subject, differs = (subject, None) if earlier is None else (earlier.brief, earlier.differs)
+    run = _turn(desk, step, held, context, subject, why, differs)
     grounding = _grounding(desk, step, run)
     report = _report(step, run, context, grounding)
     stance = report.verdict if report is not None else None

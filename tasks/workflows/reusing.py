@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,6 @@ from chordesk.agents.report_reuse import answers_differ, difference, question_ba
 from chordesk.agents.role import Role
 from chordesk.agents.roles import SKEPTIC, offered
 from chordesk.models.answers import Grounding, ReportStatus
-from chordesk.models.database.blobs import pack
 from chordesk.models.outside import inflated
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_backtest
@@ -44,7 +44,7 @@ MOST_KEPT = 4 * 1024 * 1024  # bytes of the answers of one report
 class Look:
     """What a role's earlier report came to: counts again (`report`), or not, with what differs from it."""
 
-    role: Role
+    brief: Mapping[str, Any]  # the subject with the market's state
     digest: str
     question: Mapping[str, Any]
     report: Report | None = None
@@ -90,14 +90,14 @@ def look(desk: Desk, step: ClaimedStep, subject: Mapping[str, Any]) -> Look | No
         question = question_basis(brief, held=_held(session, context.account, step.subject))
         found = _original(session, context, step, digest)
     if found is None:
-        return Look(role, digest, question)
+        return Look(brief, digest, question)
     report, basis = found
     tolerance = settings.reuse_tolerance if settings.reuse == "near" else 0.0
     differs, checked = difference(basis.question, question, tolerance, "question"), 0
     if differs is None:
         differs, checked = desk.loop.submit(_again(role, context, basis, tolerance)).result()
     counts = report if differs is None else None
-    return Look(role, digest, question, counts, checked, basis.tokens, differs)
+    return Look(brief, digest, question, counts, checked, basis.tokens, differs)
 
 
 def _held(session: Session, account: str, symbol: str) -> bool:
@@ -144,6 +144,7 @@ async def _again(
 class ShardLook:
     """What a screener's earlier turn on the same names came to: its hits count again (`basis`), or not."""
 
+    brief: Mapping[str, Any]
     digest: str
     question: Mapping[str, Any]
     basis: ShardBasis | None = None
@@ -174,12 +175,12 @@ def look_at_shard(desk: Desk, step: ClaimedStep, subject: Mapping[str, Any]) -> 
     # The digest is the lens's: of its shards the one with these names is looked for.
     basis = next((row for row in rows if row.question["symbols"] == question["symbols"]), None)
     if basis is None:
-        return ShardLook(digest, question)
+        return ShardLook(brief, digest, question)
     tolerance = settings.reuse_tolerance if settings.reuse == "near" else 0.0
     differs, checked = difference(basis.question, question, tolerance, "question"), 0
     if differs is None:
         differs, checked = desk.loop.submit(_again(role, context, basis, tolerance)).result()
-    return ShardLook(digest, question, basis if differs is None else None, checked, differs)
+    return ShardLook(brief, digest, question, basis if differs is None else None, checked, differs)
 
 
 def hits_again(desk: Desk, step: ClaimedStep, found: ShardLook) -> Done:
@@ -223,7 +224,7 @@ def _kept(run: RoleRun) -> dict[str, Any] | None:
     body = orjson.dumps([[call.answer.tool, call.arguments, call.answer.payload] for call in run.recorded])
     if len(body) > MOST_KEPT:
         return None
-    return {"calls": pack(body), "tokens": sum(turn.total_tokens or 0 for turn in run.turns)}
+    return {"calls": zlib.compress(body, 1), "tokens": sum(turn.total_tokens or 0 for turn in run.turns)}
 
 
 def basis_of(found: Look | None, run: RoleRun, report: Report | None, grounding: Grounding | None) -> list[ReportBasis]:
