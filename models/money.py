@@ -57,9 +57,10 @@ class Money(NamedTuple):
     max_age: dt.timedelta = dt.timedelta(days=DAYS_KNOWN)
 
 
-def coded(text: str, currency: str | None = DOLLAR) -> str:
-    """Return the text of an amount with the code of its currency; dollars go without one."""
-    return text if currency in (None, DOLLAR) else f"{currency} {text}"
+def coded(text: str, currency: str | None = DOLLAR, *, always: bool = False) -> str:
+    """Return the text of an amount with the code of its currency; dollars go without one. always: not beside an amount
+    in another currency."""
+    return text if currency is None or (currency == DOLLAR and not always) else f"{currency} {text}"
 
 
 class Duty(NamedTuple):

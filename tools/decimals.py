@@ -31,12 +31,12 @@ def plain(value: float | Decimal) -> str:
     return format(number if number else Decimal(0), "f")
 
 
-def money(value: float | Decimal, currency: str | None = DOLLAR) -> str:
+def money(value: float | Decimal, currency: str | None = DOLLAR, *, always: bool = False) -> str:
     """Return an amount for people: thousands separated; two places, or as many as an exact figure needs; with the code
-    of any other currency than the dollar."""
+    of any other currency than the dollar, as `coded` has it."""
     number = value if isinstance(value, Decimal) else exact(value)
     places = max(2, min(6, -int(number.normalize().as_tuple().exponent)))
-    return coded(f"{number:,.{places}f}", currency)
+    return coded(f"{number:,.{places}f}", currency, always=always)
 
 
 def finite(value: Any) -> float | None:

@@ -272,7 +272,10 @@ def _first_case(session: Session, run: Run, orders: Sequence[Order]) -> list[str
     assert plan is not None
     lines = [f"the case of {order.symbol}:", *said]
     own, priced = currency_of_account(session, order.account), traded_in(order.symbol)
-    lines += [f"the size of {order.symbol}: {bound_text(plan, own)}", f"its plan: {plan_text(plan, priced)}"]
+    lines += [
+        f"the size of {order.symbol}: {bound_text(plan, own, always=priced != own)}",
+        f"its plan: {plan_text(plan, priced)}",
+    ]
     if not _is_doubted(said):
         others = session.exec(select(Verdict).where(Verdict.run_id == run.id, Verdict.rating != "BUY"))
         doubted = ((one, text) for one in others if _is_doubted(text := _case(session, one)))

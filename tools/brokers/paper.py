@@ -379,7 +379,8 @@ class PaperBroker:
         if need <= free:
             return None
         at, own = money(price, dearest.currency or account.currency), account.currency
-        return f"{plain(opening)} {ticket.traded} at {at} need {money(need, own)}, {money(free, own)} is free"
+        sums = [money(one, own, always=dearest.currency is not None) for one in (need, free)]
+        return f"{plain(opening)} {ticket.traded} at {at} need {sums[0]}, {sums[1]} is free"
 
     def _uncovers(self, ticket: OrderTicket, taken: Decimal, account: AccountView) -> bool:
         book = held_in(ticket.symbol, account.positions)

@@ -168,12 +168,12 @@ def plan_text(plan: PositionPlan, currency: str = DOLLAR) -> str:
     return ", ".join((*prices, *days))
 
 
-def bound_text(plan: PositionPlan, currency: str = DOLLAR) -> str | None:
-    """currency: of the account."""
+def bound_text(plan: PositionPlan, currency: str = DOLLAR, *, always: bool = False) -> str | None:
+    """currency: of the account; always: as `coded` has it."""
     if plan.most is None:
         return None
-    asked = f"; {money(plan.asked, currency)} was asked for" if plan.asked is not None else ""
-    return f"at most {money(plan.most, currency)} by {plan.bound}{asked}"
+    asked = f"; {money(plan.asked, currency, always=always)} was asked for" if plan.asked is not None else ""
+    return f"at most {money(plan.most, currency, always=always)} by {plan.bound}{asked}"
 
 
 @dataclass(frozen=True, slots=True)

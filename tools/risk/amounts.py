@@ -76,7 +76,7 @@ def priced_in(price: Decimal | float, context: RiskContext) -> str:
 
 def _own(amount: Decimal, context: RiskContext) -> str:
     """Return an amount in the account's currency as text."""
-    return money(amount, context.account.currency)
+    return money(amount, context.account.currency, always=context.fx is not None)
 
 
 @opening_only

@@ -155,7 +155,7 @@ def _plan(order: Order, priced: str, own: str) -> Iterable[Text]:
     yield Text(f"plan: {plan_text(plan, priced)}{source}")
     if plan.by_code:
         yield Text(f"  by code, for its trader named none: {', '.join(plan.by_code)}", style="dim")
-    if (bound := bound_text(plan, own)) is not None:
+    if (bound := bound_text(plan, own, always=priced != own)) is not None:
         yield Text(f"bound: {paragraph(bound)}")
 
 
@@ -190,8 +190,8 @@ def _preview(preview: Preview | None, priced: str, own: str) -> Iterable[Text]:
         at = money(preview.price, priced)
         if preview.currency is not None and preview.rate is not None:
             at = f"{preview.currency} {money(preview.price)} (rate {plain(preview.rate)}, {preview.rate_source})"
-        due = "".join(f", {name} {money(amount, own)}" for name, amount in preview.duties or ())
-        yield Text(f"preview {money(preview.notional, own)} at {at}{due}, made {when}")
+        due = "".join(f", {name} {money(amount, own, always=priced != own)}" for name, amount in preview.duties or ())
+        yield Text(f"preview {money(preview.notional, own, always=priced != own)} at {at}{due}, made {when}")
         yield Text(f"  sha256 {preview.payload_hash}")
         protection = preview_text(preview.payload, priced)
         if protection is not None:
@@ -218,8 +218,12 @@ def _sent(order: Order) -> Iterable[Text]:
 
 def _fills(fills: Sequence[Fill], legs: object, own: str) -> Iterable[Text]:
     for fill in fills[:MOST_FILLS]:
-        cost = f", commission {money(fill.commission, own)}" if fill.commission else ""
-        cost += "".join(f", {name} {money(amount, own)}" for name, amount in fill.duties or ())
+        cost = (
+            f", commission {money(fill.commission, own, always=fill.currency is not None)}" if fill.commission else ""
+        )
+        cost += "".join(
+            f", {name} {money(amount, own, always=fill.currency is not None)}" for name, amount in fill.duties or ()
+        )
         at = money(fill.price, fill.currency or own)
         if fill.currency is not None and fill.rate is not None:
             at = f"{fill.currency} {money(fill.price)} (rate {plain(fill.rate)}, {fill.rate_source})"
