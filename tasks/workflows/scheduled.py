@@ -14,6 +14,7 @@ from chordesk.tasks import schedules
 from chordesk.tasks.engine import kinds, requests
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.workflows.runs import Request, with_budget
+from chordesk.tools.orders import audit
 
 log = structlog.get_logger(__name__)
 
@@ -38,6 +39,9 @@ def open_entry(app: DeskApp, name: str) -> str | None:
         return open_once(app, requests.made(entry.kind, entry.request, f"schedule {name}"), name, slot)
     except DeskError as error:  # a symbol that is listed no more, an account without holdings: the next day may do
         log.warning("schedule.not_started", entry=name, kind=entry.kind, error=str(error), remedy=error.remedy)
+        with desk.store.session() as session:
+            facts = {"name": name, "starts": entry.kind, "slot": slot, "why": str(error)}
+            audit.record(session, desk.settings, "schedule_not_started", **facts)
         return None
 
 

@@ -16,6 +16,7 @@ from sqlmodel import Session, col, select
 from chordesk.models.alerts.tables import AlertsFiring, AlertsPass, AlertsState
 from chordesk.models.database.store import Store
 from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.orders import EquityMark
 from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import Notice
 from chordesk.tasks.redis_clients import redis_url
@@ -152,6 +153,32 @@ def test_what_happens_on_the_desk_is_told_once(watched: Make) -> None:
         desk.look()
     (found,) = firings(store)
     assert (found.alert, found.symbol, found.run_id) == ("broken", "", None)
+
+
+def test_what_the_desk_knows_of_itself_is_looked_at(watched: Make) -> None:
+    """Each condition on rows; equity that was never marked is not known, and then a fall fires."""
+    desk = watched()
+    store, account = desk.app.desk.store, desk.app.desk.settings.account
+    for name in ("verdict", "thesis"):
+        desk.add(name, name, "IBM")
+    for when in ("review", "drawdown 10%", "waiting 5", "failed", "spend 5"):
+        desk.add(when.split()[0], when)
+    desk.look()
+    with store.read() as session:
+        states = {one.alert: one for one in session.exec(select(AlertsState)).all()}
+    assert {name: one.armed for name, one in states.items()} == {
+        "verdict": True, "thesis": True, "review": True, "waiting": True, "failed": True, "spend": True,
+        "drawdown": False,
+    }  # fmt: skip
+    assert "never marked" in str(states["drawdown"].unknown_why)
+    for last in (95.0, 89.0):
+        with store.session() as session:
+            session.merge(
+                EquityMark(account=account, day=dt.date(2010, 8, 12), opening=100.0, last=last, high_water=100.0)
+            )
+        desk.look()
+    (found,) = firings(store)
+    assert found.why == "account drawdown 10%: equity is 11.0% below its highest, 100.00"
 
 
 def test_a_day_has_so_many_runs_and_then_alerts_only_notify(watched: Make, folder: Path) -> None:

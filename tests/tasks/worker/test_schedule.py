@@ -24,6 +24,7 @@ from chordesk.tasks.schedules import beat_state
 from chordesk.tasks.worker.scheduler import WatchedScheduler
 from chordesk.tasks.workflows import scheduled, screen
 from chordesk.tasks.workflows.screen import session_slot
+from chordesk.tools.orders import audit
 from tests.parts import of_feature
 from tests.patience import PATIENCE
 from tests.stack import Processes, processes, wait_for
@@ -157,6 +158,20 @@ def test_an_entry_with_a_request_starts_its_run_once_on_its_days(
     assert (run.params["symbols"], run.slot, run.settings["budget_run_tokens"]) == (
         ["IBM", "AAPL"], "2026-11-20", 7000
     )  # fmt: skip
+
+
+def test_what_could_not_start_is_in_the_audit_log(
+    make_app: Callable[..., Celery], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app()
+    monkeypatch.setattr(scheduled, "utcnow", partial(FRIDAY.astimezone, dt.UTC))
+    with app.desk.store.session() as session:
+        schedules.add(session, app.desk.settings, "holdings", "research", "09:45", "ann")
+    assert scheduled.open_entry(app, "holdings") is None
+    recorded = audit.log_path(app.desk.settings).read_text(encoding="utf-8")
+    assert "schedule_not_started" in recorded
+    assert "2026-11-20" in recorded
+    assert runs(app.desk.store) == []
 
 
 @pytest.fixture(scope="module")
