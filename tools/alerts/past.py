@@ -83,12 +83,14 @@ def tried(row: AlertsAlert, symbols: Sequence[str], market: MarketData, first: d
         days = hours.between(first, until)
         if len(days) > MOST_SESSIONS:
             raise UsageError(f"{len(days):,} sessions are too many", remedy=f"try at most {MOST_SESSIONS:,}")
+        if not days:
+            raise UsageError(f"there is no session from {first} to {until}", remedy="give a longer span")
         try:
             walk = _Walk(row, condition, symbol, market, hours, days)
+            found += list(walk.firings())
         except MarketError as error:
             notes.append(f"{symbol}: {error.args[0]}")
             continue
-        found += walk.firings()
         unknown, count = unknown + walk.unknown, max(count, len(days))
         for all_, more in zip(usual, walk.usual(), strict=True):
             all_ += more
