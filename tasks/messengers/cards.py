@@ -31,12 +31,17 @@ _MOST_FIGURES = 4
 Asked = WaitingOrder | WaitingRequest
 
 
-def write(session: Session, settings: Settings, messenger: str, now: dt.datetime) -> int:
+def write(session: Session, settings: Settings, messenger: str, now: dt.datetime) -> None:
     """Add a card for each person who decides and each thing that waits and has none for that person."""
+    for person, row in lacking(session, messenger):
+        add(session, settings, person, row, _not_before(settings, person, now))
+
+
+def lacking(session: Session, messenger: str) -> list[tuple[MessengersPerson, Asked]]:
     people = [person for person in in_force(session, messenger) if Scope.DECIDE in person.scopes]
     rows = waiting(session) if people else []
     if not rows:
-        return 0
+        return []
     targets = [row.approval.id for row in rows]
     known = set(
         session.exec(
@@ -45,13 +50,8 @@ def write(session: Session, settings: Settings, messenger: str, now: dt.datetime
             )
         ).all()
     )
-    added = 0
-    for person in people:
-        for row in rows:
-            if person.blocked_at is None and (person.id, row.approval.id) not in known:
-                add(session, settings, person, row, _not_before(settings, person, now))
-                added += 1
-    return added
+    wanted = [person for person in people if person.blocked_at is None]
+    return [(person, row) for person in wanted for row in rows if (person.id, row.approval.id) not in known]
 
 
 def _not_before(settings: Settings, person: MessengersPerson, now: dt.datetime) -> dt.datetime:
@@ -144,6 +144,26 @@ def fate_of(row: Asked, now: dt.datetime, zone: ZoneInfo) -> str | None:
 
 def close(session: Session, settings: Settings, messenger: str, now: dt.datetime) -> None:
     """Say on each card what became of what it asks for; those that were held back become one message."""
+    missed = dict[str, list[str]]()
+    for row, fate in ended(session, settings, messenger, now):
+        person = session.get_one(MessengersPerson, row.person_id)
+        if row.state == SENT:
+            messages.edit(session, person, row, f"{row.text}\n\n{fate}", ())
+            row.state = CLOSED
+        else:
+            missed.setdefault(person.id, []).append(f"{row.text.splitlines()[0]}: {fate}")
+            row.state, row.ended_at, row.buttons = GIVEN_UP, now, []
+        session.add(row)
+    for id_, lines in missed.items():
+        told = "\n".join(("Over before you could answer:", *lines))
+        messages.reply(session, session.get_one(MessengersPerson, id_), told)
+
+
+def ended(
+    session: Session, settings: Settings, messenger: str, now: dt.datetime
+) -> list[tuple[MessengersMessage, str]]:
+    """Return cards of what waits no more, with what became of it: those that were sent, and of those that were held
+    back the ones whose time has come."""
     of = [person.id for person in in_force(session, messenger)]
     cards = session.exec(
         select(MessengersMessage)
@@ -154,22 +174,9 @@ def close(session: Session, settings: Settings, messenger: str, now: dt.datetime
         )
         .order_by(col(MessengersMessage.created_at))
     ).all()
-    zone, missed = messages.zone_of(settings), dict[str, list[str]]()
-    for row in cards:
-        if (fate := _fate(session, row, now, zone)) is None:
-            continue
-        person = session.get_one(MessengersPerson, row.person_id)
-        if row.state == SENT:
-            messages.edit(session, person, row, f"{row.text}\n\n{fate}", ())
-            row.state = CLOSED
-        elif row.next_at <= now:  # the end of quiet hours
-            missed.setdefault(person.id, []).append(f"{row.text.splitlines()[0]}: {fate}")
-            row.state, row.ended_at, row.buttons = GIVEN_UP, now, []
-        session.add(row)
-    for id_, lines in missed.items():
-        messages.reply(
-            session, session.get_one(MessengersPerson, id_), "\n".join(("Over before you could answer:", *lines))
-        )
+    zone = messages.zone_of(settings)
+    due = [row for row in cards if row.state == SENT or row.next_at <= now]
+    return [(row, fate) for row in due if (fate := _fate(session, row, now, zone)) is not None]
 
 
 def is_over(session: Session, settings: Settings, card: MessengersMessage) -> bool:

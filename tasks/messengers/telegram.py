@@ -220,6 +220,12 @@ class Telegram:
     def _prepare(self, inbox: Inbox, fresh: bool) -> bool:
         """Add cards and what became of them. fresh: this process has just become the one that sends."""
         now = utcnow()
+        with self._store.read() as session:
+            if not inbox.holds(session):
+                return False
+            wanted = cards.lacking(session, NAME) or cards.ended(session, self._settings, NAME, now)
+        if not fresh and not wanted:
+            return True
         with self._store.session() as session:
             if not inbox.holds(session):
                 return False
@@ -231,6 +237,9 @@ class Telegram:
 
     def _next(self, inbox: Inbox) -> tuple[MessengersMessage, MessengersPerson, str | None] | None:
         """Mark the next message as being sent and return it, with its person and the message that it edits."""
+        with self._store.read() as session:
+            if not messages.due(session, NAME, utcnow(), 1):
+                return None
         with self._store.session() as session:
             if not inbox.holds(session):
                 raise NotHeld

@@ -19,7 +19,7 @@ import structlog
 from sqlalchemy import update
 from sqlmodel import Session, col, select
 
-from chordesk.models.database.store import AWAY, Store
+from chordesk.models.database.store import AWAY, Store, writes
 from chordesk.models.notice_channels import NotificationState
 from chordesk.models.settings import Settings, running_desk
 from chordesk.models.tables.columns import utcnow
@@ -62,9 +62,10 @@ def hold_lease(session: Session, owner: str, now: dt.datetime) -> SenderHold:
 
 
 def holds_lease(session: Session, owner: str, now: dt.datetime) -> bool:
-    """Return whether this process has the lease, and keep the row locked until the transaction ends. It is not taken:
-    that is the sender's, which then frees what the last holder left."""
-    row = session.exec(select(NotificationSender).where(NotificationSender.id == SENDER_ROW).with_for_update()).one()
+    """Return whether this process has the lease; a transaction that writes keeps the row locked until it ends. It is
+    not taken: that is the sender's, which then frees what the last holder left."""
+    found = select(NotificationSender).where(NotificationSender.id == SENDER_ROW)
+    row = session.exec(found.with_for_update() if writes(session) else found).one()
     until = row.lease_until
     return row.owner == owner and until is not None and now <= until <= now + dt.timedelta(seconds=LEASE_SECONDS)
 

@@ -14,16 +14,17 @@ import pytest
 from sqlmodel import Session, select
 
 from chordesk.models.messengers.tables import MessengersBot
-from chordesk.models.tables.orders import Approval, Order
-from chordesk.tasks.messengers import people, telegram
-from chordesk.tasks.messengers.people import Scope
+from chordesk.models.tables.orders import Approval, Order, Trading
+from chordesk.tasks.messengers import telegram
 from chordesk.tools.brokers.protocol import build_broker
 from chordesk.tools.market.factory import build_market
 from chordesk.tools.orders.accounts import FencingLease
 from chordesk.tools.orders.audit import log_path
+from tests import zygote
 from tests.fakes.telegram import ADA, FakeTelegram
 from tests.parts import needs
-from tests.stack import processes, wait_for
+from tests.patience import PATIENCE
+from tests.stack import Processes, processes, wait_for
 from tests.tasks.messengers.conftest import Phone
 from tests.tools.orders.desk import Desk, action
 
@@ -91,17 +92,17 @@ def _polled(phone: Phone) -> bool:
 @pytest.mark.process
 @pytest.mark.long
 def test_a_notify_process_killed_while_it_answers_leaves_one_of_each(far: FakeTelegram) -> None:
-    """`desk notify run` with a bot alone: killed before its reply has an answer, and another takes over."""
+    """The walk of docs/chat.md with `desk notify run` and a bot alone: paired, a card, an approval, a question, a halt.
+    The process is killed before its reply has an answer, and another takes over."""
     given = {**far.environ(), "TRADER_LIVE": "1", "DESK_APPROVAL": "manual", "DESK_COOLDOWN_HOURS": "0"}
     with processes(**given) as running:
         store, settings = running.app.desk.store, running.settings
         market = build_market(settings)
         desk = Desk(store, settings, market, build_broker(settings, market, store), FencingLease(store, "paper", "a"))
-        with store.session() as session:
-            code = people.make_code(session, settings, "telegram", "ada", list(Scope), "me@here")
         running.desk("notify", "notify", "run")
-        far.says(ADA, f"/pair {code}")
-        far.until(ADA, "Paired as ada")
+        printed = command(running, "chat", "pair", "ada", "--scope", "decide,halt")
+        far.says(ADA, printed[printed.index("/pair") :].strip())
+        far.until(ADA, "Paired as ada. You may: decide, halt, read.")
         (outcome,) = desk.run(action("AAPL"))
         card = far.until(ADA, "AAPL")
 
@@ -122,3 +123,19 @@ def test_a_notify_process_killed_while_it_answers_leaves_one_of_each(far: FakeTe
             assert session.get_one(Order, str(outcome.order_id)).state == "approved"
             assert session.exec(select(Approval.decided_by)).all() == ["ada via Telegram"]
         assert len(far.with_words(ADA, "it is sent within a minute")) == 1
+        far.says(ADA, "/why AAPL")
+        wait_for(lambda: any("AAPL" in one.text for one in far.of(ADA)[-1:]), "the question has an answer")
+        far.says(ADA, "/halt")
+        far.until(ADA, "Trading is halted.")
+        with store.read() as session:
+            assert session.get_one(Trading, "paper").by == "ada via Telegram"
+        command(running, "chat", "revoke", "ada")
+        far.says(ADA, "/help")
+        assert "revoked" in command(running, "chat", "list")
+        assert far.with_words(ADA, "You are ada") == far.with_words(ADA, "You are ada")[:1]
+
+
+def command(running: Processes, *arguments: str) -> str:
+    done = zygote.run(arguments, running.environ, running.home, PATIENCE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
