@@ -7,7 +7,7 @@ import {
   shortId, standingOf, stateOf, useAction, useEffect, useGet, useMemo, useNow, usePreference, useRef, useState, zone,
 } from './lib/view.js';
 import { Decisions } from './lib/decision.js';
-import { Halts } from './lib/halt.js';
+import { Ask, Halts } from './lib/halt.js';
 import { Palette } from './lib/palette.js';
 import { begin, codeIn, login, logout, session } from './lib/session.js';
 
@@ -52,6 +52,7 @@ function App() {
   const views = useMemo(() => [...VIEWS, ...JSON.parse(more), ...LAST], [more]);
   const found = match(views, path);
   const [help, setHelp] = useState(false);
+  const [halting, setHalting] = useState(false);
   const [finding, setFinding] = useState(false);
   useEffect(() => bind([
     ...views.filter((view) => view.key)
@@ -80,7 +81,10 @@ function App() {
         <${Empty} title="Nothing is at this address"><a href=${href('/')}>To the desk</a><//></div>`
         : html`<${Loading} what="the desk's views" />`}<//><//>`}
     ${state === 'out' && html`<${Login} over=${seen} />`}
-    ${finding && html`<${Palette} onClose=${() => setFinding(false)} />`}
+    ${finding && html`<${Palette} onClose=${() => setFinding(false)} commands=${[['Halt trading…',
+      () => setHalting(true)]]} />`}
+    ${halting && html`<${Ask} way="halt" account=${desk.data?.standing.account} thrown=${reloadAll}
+      onClose=${() => setHalting(false)} />`}
     ${help && html`<${Help} onClose=${() => setHelp(false)} />`}`;
 }
 

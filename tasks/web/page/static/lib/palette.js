@@ -11,7 +11,8 @@ export const KINDS = ['screen', 'research', 'analyze', 'trade', 'episode', 'back
 
 const matches = (text, words) => words.every((word) => text.toLowerCase().includes(word));
 
-export function Palette({ onClose }) {
+/** commands: [[text, run], ...], beside those that have a key. */
+export function Palette({ onClose, commands }) {
   const [text, setText] = useState('');
   const [at, setAt] = useState(0);
   const [due, setDue] = useState(false); // Enter was pressed before all was there
@@ -24,6 +25,7 @@ export function Palette({ onClose }) {
     ...(symbols.data ?? []).map((one) => ['symbol', one.symbol, () => go(`/symbols/${part(one.symbol)}`)]),
     ...bindings.value.filter((one) => one.keys !== 'Ctrl-K').map((one) => [one.group === 'Go to' ? 'go to' : 'page',
       one.what, one.run]),
+    ...commands.map(([name, run]) => ['do', name, run]),
     ...KINDS.map((kind) => ['start', `Start: ${kind}`, () => go('/runs', { start: kind })]),
     ...(runs.data ?? []).map(({ run: { id, kind, state, created_at: at } }) =>
       ['run', `${kind} ${lookOf('run', state)[0]}, ${moment(at)}, ${shortId(id)}`, () => go(`/runs/${id}`)]),
@@ -45,6 +47,7 @@ export function Palette({ onClose }) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) setAt((now) => Math.min(Math.max(now + step, 0), found.length - 1));
     else if (event.key === 'Enter') setDue(true);
+    else if (event.key === 'Escape') onClose(); // a field of searches would take the first one
     else return;
     event.preventDefault();
   };

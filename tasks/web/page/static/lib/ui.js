@@ -323,8 +323,14 @@ export function Dialog({ title, onClose, children }) {
   const box = useRef(null);
   useEffect(() => {
     const opened = box.current;
+    const before = /** @type {HTMLElement} */ (document.activeElement);
     opened.showModal();
-    return () => opened.close();
+    // The first thing to do in it; a browser would begin with the cross.
+    opened.querySelector('[autofocus], form input, form select, form textarea, .buttons button')?.focus();
+    return () => {
+      opened.close();
+      before?.focus();
+    };
   }, []);
   return html`<dialog ref=${box} aria-label=${title} onCancel=${(event) => { event.preventDefault(); onClose(); }}>
     <header><h2>${title}</h2><button type="button" class="plain" aria-label="Close" onClick=${onClose}>✕

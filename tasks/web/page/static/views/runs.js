@@ -2,9 +2,9 @@
 
 import {
   accountOf, ask, badgeOf, between, Choice, costOf, count, Field, Filters, FormDialog, go, html, joined, KIND, Link,
-  LiveBadge, Loaded, lookOf, moment, numOf, part, pathWith, post, ProblemBox, quietOf, runOf, runState, Segments,
-  setQuery, shortId, span, symbolsOf, Table, textOf, timeOf, tokensOf, useAction, useDraft, useEffect, useFollowed,
-  useGet, useKeys, useResource, useState,
+  LiveBadge, Loaded, lookOf, moment, numOf, part, pathWith, plain, post, ProblemBox, quietOf, runOf, runState,
+  Segments, setQuery, short, shortId, span, symbolsOf, Table, textOf, timeOf, tokensOf, useAction, useDraft,
+  useEffect, useFollowed, useGet, useKeys, useResource, useState, words,
 } from '../lib/view.js';
 import { STATES } from '../lib/looks.js';
 import { KINDS } from '../lib/palette.js';
@@ -117,11 +117,13 @@ const rank = ({ name, required }) => ({ symbols: 1, budget_tokens: -1 }[name] ??
 function Start({ kind, like, onClose }) {
   const known = useGet('/openapi.json', {}, { as: kindsOf });
   const earlier = useGet(like ? `/runs/${part(like)}/request` : null);
-  const [text, setText, forget] = useDraft(`start:${like ?? ''}${kind}`, '{}');
+  const [text, setText, forget] = useDraft(`start:${like ?? ''}`, '{}');
+  const drafts = JSON.parse(text); // by kind: what was typed for one is none of another's
+  const typed = drafts[kind] ?? {};
+  const type = (next) => setText(JSON.stringify({ ...drafts, [kind]: next }));
   useEffect(() => {
-    if (earlier.data && text === '{}') setText(JSON.stringify(typedOf(earlier.data)));
+    if (earlier.data && text === '{}') type(typedOf(earlier.data));
   }, [earlier.data]);
-  const typed = JSON.parse(text);
   const { fields = [], help } = known.data?.find(([name]) => name === kind)?.[1] ?? {};
   const given = fields.filter((field) => (typed[field.name] ?? '') !== '');
   const body = { kind, ...Object.fromEntries(given.map((field) => [field.name, valueOf(field, typed[field.name])])) };
@@ -130,6 +132,10 @@ function Start({ kind, like, onClose }) {
     forget();
     go(`/runs/${run.id}`);
   });
+  const first = fields.some((one) => rank(one) > 0) ? (one) => rank(one) > 0 : (one) => one === fields[0];
+  const [shown, folded] = [fields.filter(first), fields.filter((one) => !first(one))];
+  const fieldOf = (field) => html`<${StartField} key=${`${kind} ${field.name}`} field=${field}
+    value=${typed[field.name] ?? ''} set=${(value) => type({ ...typed, [field.name]: value })} />`;
   const ready = fields.length > 0 && fields.every((field) => !field.required || given.includes(field));
   return html`<${FormDialog} title="Start a run" act=${act} action="Start" what="Not started" ready=${ready}
     onClose=${onClose} done=${() => {}}>
@@ -137,12 +143,16 @@ function Start({ kind, like, onClose }) {
     <${Loaded} from=${known} what="what can be started">${(kinds) => html`
       <${Segments} label="Kind" options=${kinds.map(([name]) => [name, name])} value=${kind} onChange=${(value) =>
         setQuery({ start: value })} />
-      <p class="quiet">${help}</p>
-      ${fields.map((field) => html`<${StartField} key=${`${kind} ${field.name}`} field=${field}
-        value=${typed[field.name] ?? ''}
-        set=${(value) => setText(JSON.stringify({ ...typed, [field.name]: value }))} />`)}
+      <p class="quiet">${firstSentence(help)}</p>
+      ${shown.map(fieldOf)}
+      ${folded.length > 0 && html`<details key=${kind} open=${folded.some((one) => given.includes(one))}>
+        <summary>More: ${short(folded.map((one) => words(one.name)).join(', '), 60)}</summary>
+        <div class="stack">${folded.map(fieldOf)}</div></details>`}
       <${Spending} asked=${ready ? JSON.stringify({ by: 'desk', ...body }) : null} />`}<//><//>`;
 }
+
+/** What a kind of run is; what follows in its description is of the fields, for programs. */
+const firstSentence = (help) => `${plain(help).split(/\.(?:\s|$)/)[0]}.`;
 
 /** An earlier request as its fields were typed. */
 const typedOf = (request) => Object.fromEntries(Object.entries(request).map(([name, value]) => [name,
@@ -181,18 +191,27 @@ function valueOf({ name, type }, text) {
   return type === 'integer' || type === 'number' ? Number(text) : text;
 }
 
+const OF_DESK = 'as the desk is set';
+/** What holds where nothing is typed, and what may be. */
+function rangeText(usual, { minimum, maximum }) {
+  const range = minimum !== undefined && maximum !== undefined ? `${minimum} to ${maximum}`
+    : minimum !== undefined ? `${minimum} or more` : '';
+  return [usual, range].filter(Boolean).join('; ');
+}
+
 function StartField({ field, value, set }) {
   const { name, type, required, format, minimum, maximum } = field;
-  const label = `${name[0].toUpperCase()}${name.slice(1).replaceAll('_', ' ')}${required ? '' : ' (optional)'}`;
-  const own = { label, value, required, onText: set };
+  const label = `${name[0].toUpperCase()}${name.slice(1).replaceAll('_', ' ')}`;
+  const own = { label, value, required, onText: set, title: field.description };
   const choices = field.enum ?? (type === 'boolean' ? ['yes', 'no'] : null);
   const by = { true: 'yes', false: 'no' }[field.default] ?? field.default ?? '';
   if (choices) return html`<${Choice} label=${label} value=${value} onChange=${set}
-    none=${by === '' ? 'of the desk' : by} values=${choices.filter((one) => one !== by)} />`;
+    none=${by === '' ? OF_DESK : by} values=${choices.filter((one) => one !== by)} />`;
   if (name === 'run') return html`<${Researched} ...${own} />`;
   const bounds = { min: minimum, max: maximum, step: type === 'number' ? 'any' : 1 };
-  const looks = name === 'symbols' ? { of: 'textarea', placeholder: 'AAPL IBM KO' } : format === 'date'
-    ? { type: 'date' } : /integer|number/.test(type) ? { type: 'number', placeholder: by, ...bounds }
-      : { placeholder: by };
+  const usual = by === '' ? OF_DESK : by;
+  const looks = name === 'symbols' ? { of: 'textarea', placeholder: `such as AAPL IBM KO${required ? ''
+    : `; empty: ${OF_DESK}`}` } : format === 'date' ? { type: 'date' } : /integer|number/.test(type)
+    ? { type: 'number', placeholder: rangeText(usual, field), ...bounds } : { placeholder: usual };
   return html`<${Field} ...${own} ...${looks} spellcheck="false" />`;
 }
