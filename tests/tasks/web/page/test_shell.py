@@ -161,6 +161,11 @@ def test_runs_are_folded_sorted_by_the_desk_and_started_again(page: Page, desk_p
     expect(dialog.get_by_role("status")).to_contain_text("no cost")
     dialog.get_by_role("button", name="Cancel").click()
     expect(page).to_have_url(re.compile("[?]sort=took$"))
+    page.emulate_media(media="print")
+    for name, seen in (("banner", False), ("table", True)):
+        expect(page.get_by_role(name).first).to_be_visible(visible=seen)  # type: ignore[arg-type]
+    expect(page.get_by_role("button", name="Took")).to_be_visible()  # the name of its column
+    expect(page.get_by_role("button", name="Start a run")).to_be_hidden()
 
 
 @needs("board", "measure")
