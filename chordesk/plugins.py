@@ -76,9 +76,6 @@ if TYPE_CHECKING:
     from chordesk.models.features import RuntimeEntry as RuntimeEntry
     from chordesk.models.features import Shown as Shown
     from chordesk.models.features import View as View
-    from chordesk.models.holdings.statements import Holding as Holding
-    from chordesk.models.holdings.statements import Snapshot as Snapshot
-    from chordesk.models.holdings.statements import Statement as Statement
     from chordesk.models.market import Headline as Headline
     from chordesk.models.market import Listing as Listing
     from chordesk.models.market import Quote as Quote
@@ -103,6 +100,9 @@ if TYPE_CHECKING:
     from chordesk.models.settings.schema import of_run as of_run
     from chordesk.models.settings.schema import own_settings as own_settings
     from chordesk.models.settings.variables import broker_keys as broker_keys
+    from chordesk.models.statements import Holding as Holding
+    from chordesk.models.statements import Snapshot as Snapshot
+    from chordesk.models.statements import Statement as Statement
     from chordesk.models.states import RUN_FINAL as RUN_FINAL
     from chordesk.models.tables.orders import Preview as Preview
     from chordesk.models.tables.runs import Run as Run

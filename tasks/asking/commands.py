@@ -26,9 +26,9 @@ def ask(
     account: Annotated[str | None, typer.Option(help="An account; else the desk's.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Answer a question about the desk from its rows: no model is asked, and it costs nothing.
+    """Ask the desk: why, what changed, what it holds and costs.
 
-    Why something was bought, sold or denied, what changed, what it holds, what waits, costs, scores, settings.
+    It answers from its rows: no model is asked, and it costs nothing.
     """
     from chordesk.tasks.asking.lookup import answer
     from chordesk.tasks.bootstrap import Desk

@@ -23,8 +23,8 @@ from chordesk.tasks.cli.output import emit, print_line, warn
 from chordesk.tasks.cli.shell import Json, database, day_of, looks, make_own, opened
 
 if TYPE_CHECKING:
-    from chordesk.models.holdings.statements import Read
     from chordesk.models.settings import Settings
+    from chordesk.models.statements import Read
     from chordesk.tools.holdings.keeping import Plan
     from chordesk.tools.holdings.sheets import Hints
     from chordesk.tools.registry import ToolContext

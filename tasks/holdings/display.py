@@ -11,9 +11,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chordesk.models.holdings.settings import HoldingsSettings
-from chordesk.models.holdings.statements import Holding, Read
 from chordesk.models.settings import Settings
 from chordesk.models.settings.schema import own_settings
+from chordesk.models.statements import Holding, Read
 from chordesk.models.text import one_line
 from chordesk.tasks.cli.output import table
 from chordesk.tools.decimals import money, plain

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from chordesk.models.errors import ServiceError, UsageError
-from chordesk.models.holdings.statements import Snapshot
+from chordesk.models.statements import Snapshot
 from chordesk.models.text import one_line
 from chordesk.models.urls import is_loopback
 from chordesk.tools.holdings.formats.flex import is_flex, parse_flex, texts

@@ -15,11 +15,11 @@ from functools import partial
 from sqlmodel import Session, col, delete, select
 
 from chordesk.models.errors import UsageError
-from chordesk.models.holdings.statements import Holding, Kind, Read, Statement
 from chordesk.models.holdings.tables import HoldingsAccount, HoldingsPosition, HoldingsSnapshot, HoldingsTicker
 from chordesk.models.market import parse_contract
 from chordesk.models.money import COINS, DOLLAR
 from chordesk.models.settings.schema import BROKERS
+from chordesk.models.statements import Holding, Kind, Read, Statement
 from chordesk.models.tables.orders import Account, Position
 from chordesk.models.text import one_line
 from chordesk.tools.decimals import exact

@@ -15,9 +15,9 @@ from typing import Any
 from urllib.parse import quote
 
 from chordesk.models.errors import UsageError
-from chordesk.models.holdings.statements import Holding, Kind, Read, Statement, merged
 from chordesk.models.market import parse_contract
 from chordesk.models.settings.running_desk import is_backtest
+from chordesk.models.statements import Holding, Kind, Read, Statement, merged
 from chordesk.models.text import one_line
 from chordesk.tools.decimals import exact
 

@@ -7,8 +7,8 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Literal
 
-from chordesk.models.holdings.statements import Kind
 from chordesk.models.market import contract_of, parse_contract
+from chordesk.models.statements import Kind
 from chordesk.tools.market.files.symbols import listed
 from chordesk.tools.market.home import foreign
 from chordesk.tools.market.universe import is_symbol

@@ -13,8 +13,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from chordesk.models.errors import UsageError
-from chordesk.models.holdings.statements import Read, Statement
 from chordesk.models.outside import Oversized
+from chordesk.models.statements import Read, Statement
 from chordesk.models.text import one_line
 from chordesk.tools.holdings.formats import flex
 from chordesk.tools.holdings.formats.degiro import DEGIRO

@@ -13,9 +13,9 @@ from typing import Any, get_args
 
 from chordesk.models import features
 from chordesk.models.errors import DeskError, ServiceError, UsageError
-from chordesk.models.holdings.statements import Holding, Kind, Read, Snapshot, Statement, merged
 from chordesk.models.settings.schema import HOLDINGS_SOURCES
 from chordesk.models.settings.variables import SUFFIX, source_keys
+from chordesk.models.statements import Holding, Kind, Read, Snapshot, Statement, merged
 from chordesk.models.text import one_line
 from chordesk.models.urls import HIDDEN
 from chordesk.tools.holdings.formats.format import MOST_SHARES, MOST_UNITS

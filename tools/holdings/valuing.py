@@ -9,9 +9,9 @@ from decimal import Decimal
 
 from chordesk.models.errors import DeskError, MarketError
 from chordesk.models.exchanges import currency_of
-from chordesk.models.holdings.statements import Holding
 from chordesk.models.market import multiplier_of, parse_contract
 from chordesk.models.money import DOLLAR, Money
+from chordesk.models.statements import Holding
 from chordesk.tools.decimals import exact
 from chordesk.tools.holdings.keeping import Outside, OutsideAccount
 from chordesk.tools.market.fx import rate_into

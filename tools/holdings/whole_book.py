@@ -27,10 +27,10 @@ from decimal import Decimal
 
 from sqlmodel import select
 
-from chordesk.models.holdings.statements import Kind
 from chordesk.models.market import parse_contract
 from chordesk.models.plans import SizeBound
 from chordesk.models.settings.running_desk import is_backtest
+from chordesk.models.statements import Kind
 from chordesk.models.tables.orders import Position
 from chordesk.models.thesis import Pooled
 from chordesk.tools.decimals import exact

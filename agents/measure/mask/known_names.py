@@ -140,6 +140,7 @@ def _day(year: int, month: int, day: int) -> dt.date | None:
 
 
 _HERE = Path(__file__).parent
+_LENSES = _HERE.parents[1] / "lenses"
 _PROMPTS = _HERE.parents[1] / "prompts"
 _WORD = re.compile(r"[A-Za-z][A-Za-z'\u2019-]*[A-Za-z]")
 _FORM = re.compile(
@@ -163,7 +164,7 @@ _OF_A_COMPANY = frozenset({"inc", "incorporated", "corp", "corporation", "co", "
 def plain_words() -> frozenset[str]:
     """Words that stay when they are capitalised, in lower case; those of the desk's own prompts are among them."""
     texts = [(_HERE / "words.txt").read_text(encoding="utf-8")]
-    texts += [path.read_text(encoding="utf-8") for path in sorted(_PROMPTS.rglob("*.md"))]
+    texts += [path.read_text(encoding="utf-8") for path in sorted((*_PROMPTS.rglob("*.md"), *_LENSES.glob("*.md")))]
     return _OF_A_COMPANY.union(MONTHS, (word.lower() for text in texts for word in _WORD.findall(text)))
 
 

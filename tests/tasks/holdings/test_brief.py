@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chordesk.models.database.store import Store
-from chordesk.models.holdings.statements import Holding, Statement
+from chordesk.models.statements import Holding, Statement
 from chordesk.tasks.holdings.brief import brief_of_trader, held_elsewhere
 from tests.builders import a_run
 from tests.tools.holdings.test_keeping import a_read, imported

@@ -40,9 +40,11 @@ NAMES = {
     "desk.orders",
     "desk.finish",
     "desk.documents",
+    "desk.scheduled",
 }
 OF_FEATURES = {
     "board": {f"desk.{kind}" for kind in ("brief", "harvest", "board", "voice", "round", "tally")},
+    "alerts": {"desk.pass.alerts"},
     "graphs": {"desk.graph"},
     "measure": {f"desk.backtest{part}" for part in ("", "_session", "_trade", "_result")},
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.errors import UsageError
-from chordesk.models.holdings.statements import Read
+from chordesk.models.statements import Read
 from chordesk.tools.holdings.reading import read_file
 from tests.tools.holdings.test_formats import EXPECTED as FORMATS
 from tests.tools.holdings.test_formats import FILES, HINTS, sub

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.errors import UsageError
-from chordesk.models.holdings.statements import Read
+from chordesk.models.statements import Read
 from chordesk.tools.holdings.reading import read_file
 from chordesk.tools.holdings.sheets import Hints
 

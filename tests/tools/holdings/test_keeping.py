@@ -11,8 +11,8 @@ import pytest
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketError, UsageError
-from chordesk.models.holdings.statements import Holding, Read, Statement
 from chordesk.models.money import FxRate
+from chordesk.models.statements import Holding, Read, Statement
 from chordesk.models.tables.orders import Account, Position
 from chordesk.models.thesis import Pooled
 from chordesk.tools.holdings.keeping import accounts, earlier, forget, give_ticker, keep, plans

@@ -12,8 +12,8 @@ import pytest
 
 from chordesk.models.errors import DeskError, ServiceError, UsageError
 from chordesk.models.features import HoldingsSource
-from chordesk.models.holdings.statements import Holding, Snapshot, Statement
 from chordesk.models.settings.schema import HOLDINGS_SOURCES
+from chordesk.models.statements import Holding, Snapshot, Statement
 from chordesk.tools.holdings.flex_service import FlexService
 from chordesk.tools.holdings.reading import read_file
 from chordesk.tools.holdings.refreshing import chosen, read_source

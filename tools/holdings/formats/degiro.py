@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from chordesk.models.holdings.statements import Draft
+from chordesk.models.statements import Draft
 from chordesk.tools.holdings.formats.format import Format, Parsed, holding, isin_of, money_unit
 from chordesk.tools.holdings.sheets import Row, Sheet, Table, columns, find, understood
 

@@ -10,9 +10,9 @@ from typing import Any
 from xml.parsers import expat
 
 from chordesk.models.errors import UsageError
-from chordesk.models.holdings.statements import Draft, Holding, Kind, Total
 from chordesk.models.market import parse_contract
 from chordesk.models.outside import Oversized, require
+from chordesk.models.statements import Draft, Holding, Kind, Total
 from chordesk.models.text import one_line
 from chordesk.tools.holdings.formats.format import Parsed, isin_of
 from chordesk.tools.holdings.names import option, ticker

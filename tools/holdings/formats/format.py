@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from chordesk.models.errors import UsageError
-from chordesk.models.holdings.statements import Draft, Holding, Kind, LeftOut, Total
 from chordesk.models.market import multiplier_of
+from chordesk.models.statements import Draft, Holding, Kind, LeftOut, Total
 from chordesk.models.text import one_line
 from chordesk.tools.holdings.names import ISIN, looks_like_option
 from chordesk.tools.holdings.sheets import Row, Sheet, Table, near

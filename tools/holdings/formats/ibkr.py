@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from chordesk.models.errors import UsageError
-from chordesk.models.holdings.statements import Draft, Holding, Kind
+from chordesk.models.statements import Draft, Holding, Kind
 from chordesk.tools.holdings.formats.format import (
     Format,
     Parsed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chordesk.models.holdings.statements import Draft, Kind
+from chordesk.models.statements import Draft, Kind
 from chordesk.tools.holdings.formats.format import Format, Parsed, holding, money_unit, unknown_option
 from chordesk.tools.holdings.names import option, ticker
 from chordesk.tools.holdings.sheets import Sheet, columns, find, understood

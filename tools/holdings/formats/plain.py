@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 
-from chordesk.models.holdings.statements import Draft, Kind
+from chordesk.models.statements import Draft, Kind
 from chordesk.tools.holdings.formats.format import (
     Format,
     Parsed,

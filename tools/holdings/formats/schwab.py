@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from chordesk.models.holdings.statements import Draft
+from chordesk.models.statements import Draft
 from chordesk.tools.holdings.formats.format import (
     Format,
     Parsed,

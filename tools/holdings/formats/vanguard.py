@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chordesk.models.holdings.statements import Draft
+from chordesk.models.statements import Draft
 from chordesk.tools.holdings.formats.format import Format, Parsed, drafts_of, holding
 from chordesk.tools.holdings.names import SWEEPS, ticker
 from chordesk.tools.holdings.sheets import Sheet, columns, find, places_of, understood

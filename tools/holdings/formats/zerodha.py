@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chordesk.models.holdings.statements import Draft
+from chordesk.models.statements import Draft
 from chordesk.tools.holdings.formats.format import Format, Parsed, check_total, holding, total_value
 from chordesk.tools.holdings.names import ticker
 from chordesk.tools.holdings.sheets import Sheet, columns, find, understood

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from chordesk.models.holdings.statements import Kind
+from chordesk.models.statements import Kind
 from chordesk.tools.holdings.formats.format import Format, Parsed
 from chordesk.tools.holdings.ledgers.ledger import (
     NO_CASH,

@@ -12,8 +12,8 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from chordesk.models.errors import UsageError
-from chordesk.models.holdings.statements import Draft, Holding, Kind
 from chordesk.models.outside import Oversized, require
+from chordesk.models.statements import Draft, Holding, Kind
 from chordesk.models.text import one_line
 from chordesk.tools.holdings.formats.format import Parsed
 from chordesk.tools.holdings.ledgers.ledger import Ledger, Thing

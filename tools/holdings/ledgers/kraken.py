@@ -11,7 +11,7 @@ import datetime as dt
 from collections import defaultdict
 from decimal import Decimal
 
-from chordesk.models.holdings.statements import Draft, Holding
+from chordesk.models.statements import Draft, Holding
 from chordesk.tools.holdings.formats.format import Format, Parsed
 from chordesk.tools.holdings.ledgers.ledger import DUST, activity_table, each_row, fits
 from chordesk.tools.holdings.sheets import Row, Sheet, Table, columns

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from chordesk.models.holdings.statements import Draft, Holding, Kind
 from chordesk.models.market import parse_contract
+from chordesk.models.statements import Draft, Holding, Kind
 from chordesk.models.text import one_line
 from chordesk.tools.holdings.formats.format import MOST_SHARES, MOST_UNITS, Parsed, isin_of
 from chordesk.tools.holdings.names import ticker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from chordesk.models.holdings.statements import Kind
+from chordesk.models.statements import Kind
 from chordesk.tools.holdings.formats.format import Format, Parsed, money_unit
 from chordesk.tools.holdings.ledgers.ledger import (
     Ledger,
