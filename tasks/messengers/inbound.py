@@ -240,8 +240,7 @@ class _Acting:
         from chordesk.tasks.messengers.commands import until_of
 
         until = until_of(given.strip() or "1h")
-        person.muted_until = until
-        session.add(person)
+        people.mute_person(session, person, until)
         at = f"{until.astimezone(messages.zone_of(self._settings)):%b %-d, %H:%M %Z}" if until is not None else ""
         self._say(session, person, f"Muted until {at}; halts pass." if until is not None else "Not muted.")
 

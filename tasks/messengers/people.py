@@ -174,5 +174,16 @@ def mute(session: Session, name: str, until: dt.datetime | None) -> None:
     if not found:
         raise NotFound(f"nobody of the name {name!r} is paired", remedy="`desk chat list` shows who is")
     for person in found:
-        person.muted_until = until
-        session.add(person)
+        mute_person(session, person, until)
+
+
+def mute_person(session: Session, person: MessengersPerson, until: dt.datetime | None) -> None:
+    """Hold back what is written to a person; None ends it, and cards that were held back come now."""
+    person.muted_until, now = until, utcnow()
+    session.add(person)
+    if until is None:
+        held = (
+            col(MessengersMessage.person_id) == person.id, col(MessengersMessage.kind) == "card",
+            col(MessengersMessage.state) == "waiting", col(MessengersMessage.next_at) > now,
+        )  # fmt: skip
+        session.connection().execute(update(MessengersMessage).where(*held).values(next_at=now))

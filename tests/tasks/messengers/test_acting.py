@@ -233,6 +233,8 @@ def test_a_mute_is_a_span_and_holds_cards_back(phone: Phone) -> None:
         assert phone.far.with_words(ADA, "buy 10 AAA") == []
         phone.far.says(ADA, "/waiting")
         phone.far.until(ADA, "buy 10 AAA")
+        phone.far.says(ADA, "/mute off")
+        phone.far.until(ADA, "buy 10 AAA", 2)
 
 
 def test_questions_are_answered_from_rows_and_long_ones_refused(phone: Phone) -> None:
