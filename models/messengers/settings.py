@@ -31,7 +31,7 @@ def _api(value: str) -> str:
 class MessengersSettings(BaseModel):
     telegram_token: Annotated[SecretStr, AfterValidator(_token)] | None = of_process(
         None,
-        "token of the desk's own Telegram bot, for the process that writes to people alone",
+        "token of the desk's own Telegram bot; no process but the bot's has it",
         "123456789:AAbot-token-of-your-own",
     )
     telegram_api: Annotated[str, AfterValidator(_api)] = of_process(
