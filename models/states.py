@@ -74,6 +74,7 @@ class StepState(StrEnum):
     STOPPED = "stopped"  # its run was stopped before it was done
 
 
+REUSED = "reused"  # the status of a report step whose role's earlier report counts again
 STEP_FINAL = frozenset({StepState.DONE, StepState.FAILED, StepState.STOPPED})
 
 

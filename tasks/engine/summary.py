@@ -17,7 +17,7 @@ from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.money import DOLLAR
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run
-from chordesk.models.states import OrderState, RunState, StepKind, StepState
+from chordesk.models.states import REUSED, OrderState, RunState, StepKind, StepState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Account, Order, Position
 from chordesk.models.tables.runs import Analysis, Candidate, Report, Run, ScreenHit, Step, ToolCall, Turn, Verdict
@@ -29,7 +29,6 @@ log = structlog.get_logger(__name__)
 _REASONS, _REASON_CHARS = 3, 300  # shown of a run whose every report failed
 _WITHOUT = {ReportStatus.FAILED: "failed", ReportStatus.REFUSED: "was refused"}
 BLOCKED = "blocked"  # status of a step that trading kept from its work; its result has the reason
-REUSED = "reused"  # the status of a report step whose role's earlier report counts again
 GOES_ON = "goes_on"  # in the result of a step that goes on in another one: it is no end
 
 

@@ -19,7 +19,7 @@ from chordesk.models.database.blobs import path_in_home
 from chordesk.models.errors import NotFound
 from chordesk.models.groups import by_key
 from chordesk.models.money import coded
-from chordesk.models.states import StepKind
+from chordesk.models.states import REUSED, StepKind
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Approval, Fill, Order, Preview
 from chordesk.models.tables.runs import (
@@ -39,7 +39,6 @@ from chordesk.models.tables.runs import (
     lens_title,
     research_run,
 )
-from chordesk.tasks.engine.summary import REUSED
 from chordesk.tasks.reading.run_parts import call
 from chordesk.tools import rogue_calls
 from chordesk.tools.ledger import currency_of_account

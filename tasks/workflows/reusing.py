@@ -20,12 +20,12 @@ from chordesk.models.answers import Grounding, ReportStatus
 from chordesk.models.outside import inflated
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_backtest
+from chordesk.models.states import REUSED
 from chordesk.models.tables.board import VerdictQuestion
 from chordesk.models.tables.orders import Position
 from chordesk.models.tables.runs import Report, ReportBasis, Run, ScreenHit, ShardBasis, Turn, Verdict
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.steps import ClaimedStep
-from chordesk.tasks.engine.summary import REUSED
 from chordesk.tasks.reading.accounts import DueReason
 from chordesk.tasks.worker.endings import Done
 from chordesk.tools.registry import ToolContext
