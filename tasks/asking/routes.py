@@ -9,13 +9,13 @@ from fastapi import APIRouter, Query
 from chordesk.models.tables.columns import utcnow
 from chordesk.tasks.asking.answers import Answer
 from chordesk.tasks.asking.lookup import answer
-from chordesk.tasks.asking.questions import LONGEST
 from chordesk.tasks.reading.accounts import find_account
 from chordesk.tasks.reading.changes import Changes, changes, since_of
 from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.schemas import IdFilter, Limit
 from chordesk.tasks.web.security import JsonRoute
 
+LONGEST_IN_ADDRESS = 2_000  # characters, of up to twelve bytes each there: the server takes no address above 64 KB
 router = APIRouter(tags=["asks"], route_class=JsonRoute)
 Since = Annotated[str | None, Query(max_length=40, description="90m, 6h, 2d, 1w, a day or a time; else the last close")]
 
@@ -23,7 +23,7 @@ Since = Annotated[str | None, Query(max_length=40, description="90m, 6h, 2d, 1w,
 @router.get("/asks")
 def asks(
     context: Context,
-    q: Annotated[str, Query(min_length=1, max_length=LONGEST, description="the question, in English")],
+    q: Annotated[str, Query(min_length=1, max_length=LONGEST_IN_ADDRESS, description="the question, in English")],
     account: IdFilter = None,
 ) -> Answer:
     """Answer a question about the desk from its rows.

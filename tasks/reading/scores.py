@@ -352,7 +352,8 @@ def _require_known(session: Session, whole: ScoreBoard, kind: ScoreKind, name: s
         "role": (Report.role, Report.run_id),
         "rating": (Verdict.rating, Verdict.run_id),
     }[kind]
-    names = sqlalchemy.select(col(column)).join(Run, col(Run.id) == col(run_id)).where(col(Run.account) == account)
+    asked: Any = column  # of lenses an expression, with the version
+    names = sqlalchemy.select(asked).join(Run, col(Run.id) == col(run_id)).where(col(Run.account) == account)
     known = sorted(session.execute(names.distinct()).scalars())
     if name not in known:
         remedy = f"known are {', '.join(known)}" if known else "nothing of the kind has judged anything yet"

@@ -19,7 +19,7 @@ export function Ask({ query }) {
   const asked = (event) => { event.preventDefault(); setQuery({ q: typed.trim() }); };
   return html`<div class="view"><h1>Ask the desk</h1>
     <form class="row" onSubmit=${asked}>
-      <${Field} label="Question" className="inline grow" value=${typed} onText=${setTyped} maxlength="20000"
+      <${Field} label="Question" className="inline grow" value=${typed} onText=${setTyped} maxlength="2000"
         placeholder="why was ED bought" autocomplete="off" />
       <button type="submit" disabled=${!typed.trim()}>Ask</button></form>
     <p class="quiet">Such as: ${EXAMPLES.map((text, n) => html`${n > 0 && '; '}<a
