@@ -48,8 +48,8 @@ from chordesk.tools.scoring.verdict_calibration import lenses_of
 
 class ReportCell(Frozen):
     """What a role made of a candidate. state: of its step; the others are null before it has reported. counts: whether
-    the verdict rests on it; earlier: it is an earlier run's. confidence: what counts; figures, supported: those of its
-    texts, and of them those with a source."""
+    the verdict rests on it; earlier: it is an earlier run's; reused: how that was found to count again (DESK_REUSE).
+    confidence: what counts; figures, supported: those of its texts, and of them those with a source."""
 
     role: str
     state: str
@@ -66,6 +66,7 @@ class ReportCell(Frozen):
     supported: int | None = None
     counts: bool = False
     earlier: bool = False
+    reused: str | None = None
 
 
 class TableRow(Frozen):
@@ -116,9 +117,14 @@ def _columns(cells: Iterable[Mapping[str, ReportCell]]) -> list[str]:
 
 def _cells(session: Session, run_id: str) -> dict[str, dict[str, ReportCell]]:
     found: dict[str, dict[str, ReportCell]] = defaultdict(dict)
-    steps = select(Step.subject, Step.role, Step.state).where(Step.run_id == run_id, Step.kind == StepKind.REPORT)
-    for symbol, role, state in session.exec(steps).all():
+    again = {}
+    steps = select(Step.subject, Step.role, Step.state, Step.result)
+    for symbol, role, state, result in session.exec(
+        steps.where(Step.run_id == run_id, Step.kind == StepKind.REPORT)
+    ).all():
         found[symbol][role] = ReportCell(role=role, state=state)
+        if result.get("status") == REUSED:
+            again[result["report_id"]] = result["reason"]
     chapters = select(Step).where(Step.run_id == run_id, Step.kind == StepKind.GRAPH, Step.role != "")
     for step in session.exec(chapters.order_by(col(Step.created_at), col(Step.id))).all():
         found[str(step.payload["graph"])][step.role] = ReportCell(role=step.role, state=step.state)  # its last one's
@@ -130,7 +136,8 @@ def _cells(session: Session, run_id: str) -> dict[str, dict[str, ReportCell]]:
         .join(Verdict, col(Verdict.id) == col(VerdictReport.verdict_id))
         .where(Verdict.run_id == run_id)
     ).all()
-    for counts, rows in ((False, own), (True, counted)):
+    lent = session.exec(select(Report, Turn).join(Turn).where(col(Report.id).in_(again))).all() if again else ()
+    for counts, rows in ((False, own), (False, lent), (True, counted)):
         for report, turn in rows:
             state = cell.state if (cell := found[report.symbol].get(report.role)) is not None else "done"
             grounding = report.grounding or {}
@@ -145,6 +152,7 @@ def _cells(session: Session, run_id: str) -> dict[str, dict[str, ReportCell]]:
                 supported=grounding.get("supported"),
                 counts=counts,
                 earlier=report.run_id != run_id,
+                reused=again.get(report.id),
             )
     return found
 

@@ -80,14 +80,15 @@ from chordesk.tools.registry import ToolContext
 _FIGURES = 12  # of those without a source, named
 
 
-def role_artifact(found: ReportDetail, pages: PageLinks, *, counts: bool, earlier: bool) -> RoleArtifact:
+def role_artifact(found: ReportDetail, pages: PageLinks, cell: ReportCell) -> RoleArtifact:
     turn = found.turn
     return RoleArtifact.of(
         found,
         turn,
         unsupported=[str(one["figure"]) for one in found.unsupported[:_FIGURES]],
-        counts=counts,
-        earlier=earlier,
+        counts=cell.counts,
+        earlier=cell.earlier,
+        reused=cell.reused,
         tokens=turn.total_tokens,
         seconds=(turn.finished_at - turn.started_at).total_seconds(),
         tools=[ToolUse.of(one) for one in found.calls],
@@ -183,9 +184,7 @@ def _dossier(found: Sources, place: int, row: TableRow, orders: Sequence[OrderPa
     symbol = candidate.symbol
     past = _past(found, symbol)
     artifacts = [
-        role_artifact(
-            report_detail(found.session, cell.report_id), found.pages, counts=cell.counts, earlier=cell.earlier
-        )
+        role_artifact(report_detail(found.session, cell.report_id), found.pages, cell)
         for cell in row.cells.values()
         if cell.report_id is not None
     ]

@@ -140,8 +140,8 @@ class RoleArtifact(Frozen):
     """A role's report. claimed: the model's own confidence, where the report's is what counts; unsupported: figures of
     its texts without a source, the first of them.
 
-    counts: the verdict rests on it; earlier: it is an earlier run's. tokens, cost_usd: null where they are not known;
-    pictures: digests of what its turn was shown.
+    counts: the verdict rests on it; earlier: it is an earlier run's; reused: how that was found to count again.
+    tokens, cost_usd: null where they are not known; pictures: digests of what its turn was shown.
     """
 
     report: Row[Report]
@@ -149,6 +149,7 @@ class RoleArtifact(Frozen):
     unsupported: list[str]
     counts: bool
     earlier: bool
+    reused: str | None
     model: str
     codex_turn_id: str | None
     thread_id: str | None

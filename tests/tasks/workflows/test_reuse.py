@@ -16,6 +16,7 @@ from chordesk.models.outside import inflated
 from chordesk.models.states import StepKind
 from chordesk.models.tables.board import VerdictQuestion
 from chordesk.models.tables.runs import Report, ReportBasis, Run, Step, Turn, Verdict, VerdictReport
+from chordesk.tasks.reading.chain import candidate_table
 from tests.fakes.responses import FakeResponses
 from tests.stack import processes
 from tests.tasks.workflows.conftest import Floor
@@ -65,11 +66,16 @@ def test_a_second_screen_asks_no_role_whose_answers_are_the_same(floor: Floor, t
         links = select(VerdictReport.report_id)
         lent = {session.exec(links.where(VerdictReport.verdict_id == one.id)).all()[0] for one in (old, new)}
         questions = [session.get_one(VerdictQuestion, one.id).question_id for one in (old, new)]
-        summary = session.get_one(Run, second).summary
+        run = session.get_one(Run, second)
+        summary, cells = run.summary, candidate_table(session, run).rows[0].cells
     assert asked == ["trader"]
     assert (new.rating, new.completed, new.missing) == (old.rating, old.completed, [f"{old.missing[0]}, 0 h before"])
     assert len(lent) == 1
     assert questions[0] == questions[1], "what was forecast once is scored once"
+    assert {role: cell.reused for role, cell in cells.items()} == {role: row["reason"] for role, row in again.items()}
+    assert all(cell.report_id is not None and cell.earlier for cell in cells.values())
+    report = floor.desk("report", second, "--format", "md").out
+    assert f"{again['risk']['reason']}. " in report
     assert summary["reused"] == {"reports": 4, "shards": 1, "tokens": 1_000}
 
     # One figure that moved: the role is asked again, and told what is new; the others are not.

@@ -165,6 +165,7 @@ function Head({ run, waits }) {
       ['Turns', html`${numOf(count(progress.turns))} ${progress.turns_in_flight > 0
         && quietOf(`+ ${count(progress.turns_in_flight)} in flight${slow(progress.phases)}`)}`],
       ['Tokens', tokensOf(progress.tokens)],
+      ['Reused', reusedOf(run.summary.reused)],
       ['Money', costOf(run)],
       ['Market', html`${textOf(run.market)} ${timeOf(run.market_now)}`],
       ['Model', textOf(run.model, 60)],
@@ -176,6 +177,13 @@ function Head({ run, waits }) {
     ${run.notes.length > 0 && html`<ul class="notes">
       ${run.notes.map((note) => html`<li>${badgeOf('note', 'warn')} ${textOf(note)}</li>`)}</ul>`}
   </div></section>`;
+}
+
+/** What was not asked again, since the tools still answer as they did. */
+function reusedOf(found) {
+  if (!found) return undefined;
+  const shards = found.shards > 0 && `, ${count(found.shards)} of shards`;
+  return html`${numOf(count(found.reports))} reports${shards} ${quietOf(`${count(found.tokens)} tokens not spent`)}`;
 }
 
 const PHASES = { waiting: 'waiting for a first token', reasoning: 'reasoning', writing: 'writing',
@@ -266,7 +274,8 @@ function roleCell(cell, verdict) {
   const tone = toneOf(cell.verdict);
   const idle = verdict && !cell.counts;
   const notes = [cell.confidence && `confidence ${cell.confidence}`, cell.reason,
-    cell.figures && `${cell.supported} of ${cell.figures} figures with a source`, cell.earlier && 'of an earlier run',
+    cell.figures && `${cell.supported} of ${cell.figures} figures with a source`,
+    cell.reused ?? (cell.earlier && 'of an earlier run'),
     idle && 'does not count for the verdict'];
   return html`<a class=${`cell badge ${tone} ${idle ? 'idle' : ''}`} href=${`#/reports/${cell.report_id}`}
     title=${notes.filter(Boolean).map(plain).join('\n')}>${MARKS[tone]} ${words(cell.verdict ?? cell.status)}${
