@@ -21,9 +21,12 @@ from chordesk.models.tables.runs import (
     CandidateHit,
     Decision,
     Report,
+    ReportBasis,
     Run,
     ScreenHit,
+    ShardBasis,
     ToolCall,
+    Turn,
     Verdict,
     VerdictReport,
 )
@@ -48,9 +51,10 @@ def a_history(session: Session, chance: random.Random, runs: int) -> History:
     made = History([], set(), set())
     reports: list[Report] = []
     verdicts: list[Verdict] = []
+    turns: list[Turn] = []
     for number in range(runs):
         run = _run(session, chance, made, number)
-        own = _researched(session, chance, run)
+        own = _researched(session, chance, run, turns)
         _judged(session, chance, made, run, own, reports, verdicts)
         reports += own
         made.runs.append(run.id)
@@ -62,8 +66,9 @@ def _run(session: Session, chance: random.Random, made: History, number: int) ->
     state = chance.choice((RunState.DONE, RunState.FAILED, RunState.STOPPED, RunState.DONE, RunState.RUNNING))
     source = chance.choice(made.runs) if made.runs and chance.random() < 0.25 else None
     ended = utcnow() - dt.timedelta(days=age)
+    own = f"{new_id()[:12]}{number:020x}"  # in their order: no run rests on one of the same millisecond
     run = a_run(
-        session, state=state, kind=RunKind.TRADE if source else RunKind.SCREEN, created_at=ended,
+        session, id=own, state=state, kind=RunKind.TRADE if source else RunKind.SCREEN, created_at=ended,
         params={"source_run": source} if source else {}, parent_run_id=source if chance.random() < 0.7 else None,
         market_now=MARKET_NOW + dt.timedelta(days=number), finished_at=None if state == RunState.RUNNING else ended,
     )  # fmt: skip
@@ -73,15 +78,20 @@ def _run(session: Session, chance: random.Random, made: History, number: int) ->
     return run
 
 
-def _researched(session: Session, chance: random.Random, run: Run) -> list[Report]:
+def _researched(session: Session, chance: random.Random, run: Run, turns: list[Turn]) -> list[Report]:
+    """turns: of earlier screeners, whose hits may be in this run too; its own are added."""
     found = []
     for symbol in chance.sample(("IBM", "KO", "GE", "F"), chance.randint(0, 3)):
         screen = a_step(session, run, kind=StepKind.SCREEN_SHARD, state=StepState.DONE)
         seen = a_turn(session, screen)
         values = {"lens": "technical", "instrument": "equity", "confidence": "high", "thesis": "t"}
+        lent = chance.choice(turns) if turns and chance.random() < 0.2 else seen  # of a shard that counted again
         hit = ScreenHit(
-            run_id=run.id, step_id=screen.id, turn_id=seen.id, symbol=symbol, market_at=run.market_now, **values
+            run_id=run.id, step_id=screen.id, turn_id=lent.id, symbol=symbol, market_at=run.market_now, **values
         )
+        place = {"account": run.account, "market": run.market, "market_at": run.market_now, "digest": "d"}
+        session.add(ShardBasis(turn_id=seen.id, calls=b"", **place))
+        turns.append(seen)
         candidate = a_candidate(session, run, symbol)
         session.add(hit)
         session.flush()
@@ -109,6 +119,7 @@ def _researched(session: Session, chance: random.Random, run: Run) -> list[Repor
             )  # fmt: skip
             session.add(report)
             session.flush()
+            session.add(ReportBasis(report_id=report.id, digest="d", calls=b""))
             found.append(report)
     return found
 
