@@ -19,7 +19,7 @@ from chordesk.models.orders import PAID_FOR, HeldPosition, SettlementKind
 from chordesk.models.plans import PositionPlan
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_backtest
-from chordesk.models.states import RUN_FINAL, STEP_FINAL, TradingState
+from chordesk.models.states import REUSED, RUN_FINAL, STEP_FINAL, TradingState
 from chordesk.models.tables.columns import Row
 from chordesk.models.tables.orders import Account, BookedSettlement, EquityMark, Fill, Order, Position, Reconciliation
 from chordesk.models.tables.runs import Report, Run, Step
@@ -79,7 +79,8 @@ class HoldingPlan(Frozen):
 
 
 class ExecutedRole(DueRole):
-    """status: of its report, or `pending`, or of its step when that left none."""
+    """status: of its report, or `pending`, or of its step when that left none; `reused` where its earlier report counts
+    again."""
 
     status: str
     verdict: str | None
@@ -109,6 +110,9 @@ def portfolio_research(session: Session, run: Run) -> PortfolioResearchResult | 
         return None
     reports = {(row.symbol, row.role): row for row in session.exec(select(Report).where(Report.run_id == run.id)).all()}
     steps = {(row.subject, row.role): row for row in session.exec(select(Step).where(Step.run_id == run.id)).all()}
+    again = [row.result["report_id"] for row in steps.values() if _is_reused(row)]
+    lent = session.exec(select(Report).where(col(Report.id).in_(again))).all() if again else ()
+    reports |= {(row.symbol, row.role): row for row in lent}
     plans = map(HoldingPlan.model_validate, run.params[PLANS])
     return PortfolioResearchResult(holdings=[_holding(run, plan, reports, steps) for plan in plans])
 
@@ -148,10 +152,16 @@ def _why_not(report: Report | None, begun: bool, rejected_by: str | None) -> str
 
 def _executed(role: DueRole, report: Report | None, step: Step | None) -> ExecutedRole:
     status = report.status if report is not None else PENDING
-    if report is None and step is not None and step.state in STEP_FINAL:
+    if step is not None and _is_reused(step):
+        status = REUSED
+    elif report is None and step is not None and step.state in STEP_FINAL:
         status = step.state
     verdict = report.verdict if report is not None else None
     return ExecutedRole(**role.model_dump(), status=status, verdict=verdict)
+
+
+def _is_reused(step: Step) -> bool:
+    return step.result.get("status") == REUSED
 
 
 def signed(change: float | None) -> str:

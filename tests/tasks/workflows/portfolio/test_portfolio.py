@@ -15,10 +15,11 @@ from sqlmodel import select
 from chordesk.agents.roles import default_roles
 from chordesk.models.answers import Stance
 from chordesk.models.database.store import Store
+from chordesk.models.states import RunState, StepState
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.runs import Report
 from chordesk.models.tables.runtime import RoleSchedule
-from chordesk.tasks.reading.accounts import DueReason, HoldingPlan
+from chordesk.tasks.reading.accounts import PLANS, DueReason, DueRole, HoldingPlan, portfolio_research
 from chordesk.tasks.workflows.holding_reviews import (
     AGE,
     HoldingSnapshot,
@@ -29,7 +30,7 @@ from chordesk.tasks.workflows.holding_reviews import (
     schedule_rows,
 )
 from chordesk.tools.portfolio.holdings import Holding
-from tests.builders import MARKET_NOW
+from tests.builders import MARKET_NOW, a_report, a_run, a_step, a_turn
 from tests.patience import PATIENCE
 
 HOUR = dt.timedelta(hours=1)
@@ -259,3 +260,21 @@ def test_a_rejection_of_a_later_role_holds_back_those_after_it_alone() -> None:
     assert why(found) == {"fundamentals": "initial run"}
     held = {one.role: one.why for one in found.skipped if one.report_id is None}
     assert held == {"options": "chart rejected it", "research": "chart rejected it"}
+
+
+def test_a_role_whose_report_counts_again_says_so_and_ends_the_research_as_it_did(store: Store) -> None:
+    due = [DueRole(role=role, reason=DueReason.PRICE_MOVE, why="price +5%") for role in ("quick", "risk")]
+    one = HoldingPlan(symbol="IBM", price=128.0, unrealized=0.1, missing=[], due=due, skipped=[])
+    with store.session() as session:
+        old = a_step(session, a_run(session), role="quick", subject="IBM", state=StepState.DONE)
+        kept = a_report(session, old, a_turn(session, old), "IBM", verdict=Stance.REJECT)
+        run = a_run(session, state=RunState.DONE, params={PLANS: [one.model_dump(mode="json")]})
+        found = {"status": "reused", "report_id": kept.id, "reason": "reused from run 1, 3 h ago"}
+        a_step(session, run, role="quick", subject="IBM", state=StepState.DONE, result=found)
+        made = portfolio_research(session, run)
+    assert made is not None
+    (holding,) = made.holdings
+    assert [(row.role, row.status, row.verdict) for row in holding.executed_roles_with_reasons] == [
+        ("quick", "reused", Stance.REJECT)
+    ]
+    assert [(row.role, row.why) for row in holding.skipped_roles] == [("risk", "still due: quick rejected it")]
