@@ -346,7 +346,10 @@ class Settings(BaseModel):
     reuse: Literal["off", "same", "near"] = of_run(
         "off", "whether a role's earlier report counts again while its tools' answers are the same, or near", "near"
     )
-    reuse_hours: float = of_run(24.0, "oldest report that counts again, in hours of market time", "6", gt=0, le=720)
+    reuse_hours: float = of_run(
+        24.0, "oldest report that counts again, in market hours; where a run trades at most max_verdict_age_hours", "6",
+        gt=0, le=720,
+    )  # fmt: skip
     reuse_tolerance: float = of_run(0.02, "how far prices and ratios may be apart to be near", "0.01", gt=0, le=1)
     price_move: float = of_run(0.05, "move of a holding's price or gain that makes its roles due", "0.1", gt=0, le=1)
     run_deadline_minutes: float = of_run(240.0, "a run older than this is closed as partial", "60", gt=0)

@@ -111,7 +111,7 @@ def _original(
     """Return the newest report with a basis that is young enough and was made by the same role. A replay's table may
     have the future."""
     now, own = context.clock.now(), (Run.account == context.account, Run.market == context.market.name)
-    oldest = now - dt.timedelta(hours=context.settings.reuse_hours)
+    oldest = now - longest_age(session, context.settings, step.run_id)
     row = session.exec(
         select(Report, ReportBasis)
         .join(ReportBasis, col(ReportBasis.report_id) == col(Report.id))
@@ -122,6 +122,12 @@ def _original(
         .limit(1)
     ).first()
     return (row[0], row[1]) if row is not None else None
+
+
+def longest_age(session: Session, settings: Settings, run_id: str) -> dt.timedelta:
+    """Return how old a report may be. Where the run trades, an order on a verdict with an older one would be denied."""
+    hours, trades = settings.reuse_hours, session.get_one(Run, run_id).params.get("trade", True)
+    return dt.timedelta(hours=min(hours, settings.max_verdict_age_hours) if trades else hours)
 
 
 async def _again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ from sqlmodel import select
 from chordesk.models.database.blobs import pack
 from chordesk.models.database.store import Store
 from chordesk.models.outside import inflated
+from chordesk.models.settings import Settings
 from chordesk.models.states import StepKind
 from chordesk.models.tables.board import VerdictQuestion
 from chordesk.models.tables.runs import Report, ReportBasis, Run, Step, Turn, Verdict, VerdictReport
 from chordesk.tasks.reading.chain import candidate_table
+from chordesk.tasks.workflows.reusing import longest_age
+from tests.builders import a_run
 from tests.fakes.responses import FakeResponses
 from tests.stack import processes
 from tests.tasks.workflows.conftest import Floor
@@ -38,9 +42,17 @@ def floor() -> Iterator[Floor]:
         store.close()
 
 
-def screened(floor: Floor, names: Path) -> str:
-    floor.model.hits = {"technical": ["IBM"]}
-    floor.model.actions = [action("IBM", "watch")]
+def test_a_run_that_trades_uses_no_report_that_is_too_old_for_an_order(store: Store) -> None:
+    week = Settings(reuse_hours=168.0, max_verdict_age_hours=8.0)
+    with store.session() as session:
+        trades, looks = a_run(session).id, a_run(session, params={"trade": False}).id
+        assert longest_age(session, week, trades) == dt.timedelta(hours=8)
+        assert longest_age(session, week, looks) == dt.timedelta(days=7)
+
+
+def screened(floor: Floor, names: Path, symbol: str = "IBM") -> str:
+    floor.model.hits = {"technical": [symbol]}
+    floor.model.actions = [action(symbol, "watch")]
     return str(floor.json("screen", "--universe", str(names), "--lens", "technical", "--max", "1")["run_id"])
 
 
