@@ -91,9 +91,9 @@ def go_on(running: Processes, day: str) -> None:
 def test_killed_with_an_order_at_the_broker_it_is_filled_once(running: Processes, desk: Desk, tmp_path: Path) -> None:
     bomb = tmp_path / "bomb"
     bomb.touch()
-    worker = ("worker", "trade", "--name", "trade")
+    place, worker = "chordesk.tools.brokers.paper:PaperBroker.submit", ("worker", "trade", "--name", "trade")
     crashing = running.spawn(
-        "trade", sys.executable, "-m", "tests.tasks.worker.stopping.killed_worker", str(bomb), *worker
+        "trade", sys.executable, "-m", "tests.tasks.worker.stopping.killed_worker", str(bomb), place, *worker
     )
     hand_over(running, desk, action("AAPL"), action("IBM"))
     wait_for(lambda: crashing.poll() is not None, "the worker is killed")

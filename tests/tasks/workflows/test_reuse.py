@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,10 +24,12 @@ from chordesk.tasks.reading.chain import candidate_table
 from chordesk.tasks.workflows.reusing import longest_age
 from tests.builders import a_run
 from tests.fakes.responses import FakeResponses
-from tests.stack import processes
+from tests.patience import PATIENCE
+from tests.stack import processes, wait_for
 from tests.tasks.workflows.conftest import Floor
 from tests.tasks.workflows.scripted import Scripted, action
 
+KILLED = "tests.tasks.worker.stopping.killed_worker"
 ROLES = {"quick", "fundamentals", "risk", "catalyst"}
 
 
@@ -106,3 +110,32 @@ def test_a_second_screen_asks_no_role_whose_answers_are_the_same(floor: Floor, t
     # A person who asks gets a turn of each role.
     own = floor.research("IBM")
     assert {row["status"] for row in steps(floor, own).values()} == {"completed", "no_data"}
+
+
+def test_a_worker_killed_after_its_look_leaves_no_second_report_and_no_second_question(
+    floor: Floor, tmp_path: Path
+) -> None:
+    names, bomb, running = tmp_path / "names.txt", tmp_path / "bomb", floor.processes
+    names.write_text("KO\n", encoding="utf-8")
+    first = screened(floor, names, "KO")
+    bomb.touch()
+    running.end("research")
+    worker = ("worker", "research", "--name", "research")
+    place = "chordesk.tasks.workflows.reusing:look"
+    killed = running.spawn("research", sys.executable, "-m", KILLED, str(bomb), place, *worker)
+    asked = floor.popen("screen", "--universe", str(names), "--lens", "technical", "--max", "1", "--json")
+    wait_for(lambda: killed.poll() is not None, "the worker is killed")
+    assert not bomb.exists()
+    del running.running["research"]
+    running.workers("research")
+    second = str(json.loads(asked.communicate(timeout=PATIENCE)[0])["run_id"])
+    assert {row["status"] for row in steps(floor, second).values()} == {"reused"}
+    with floor.store.read() as session:
+        again = session.exec(select(Step.attempt).where(Step.run_id == second, Step.kind == StepKind.REPORT)).all()
+        made = session.exec(select(Report.run_id, Report.role).where(Report.symbol == "KO")).all()
+        questions = select(VerdictQuestion.question_id).join(Verdict).where(Verdict.symbol == "KO")
+        linked = session.exec(questions).all()
+    assert max(again) == 2
+    assert sorted(made) == sorted((first, role) for role in ROLES)
+    assert len(linked) == 2
+    assert len(set(linked)) == 1

@@ -1,6 +1,7 @@
-"""A trade worker that is killed while the broker has an order: once, when the file FILE is there.
+"""A worker that is killed once, when the file FILE is there, as a function of the desk returns: PLACE is its
+module:name, such as chordesk.tools.brokers.paper:PaperBroker.submit.
 
-python -m tests.tasks.worker.stopping.killed_worker FILE COMMAND...
+python -m tests.tasks.worker.stopping.killed_worker FILE PLACE COMMAND...
 """
 
 from __future__ import annotations
@@ -12,25 +13,28 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from chordesk.tools.brokers.paper import PaperBroker
 
+def kill_after(place: str, file: Path) -> None:
+    module, _, path = place.partition(":")
+    *owner, name = path.split(".")
+    found: Any = importlib.import_module(module)
+    for part in owner:
+        found = getattr(found, part)
+    real = getattr(found, name)
 
-def kill_on_submit(file: Path) -> None:
-    real = PaperBroker.submit
-
-    def submit(self: PaperBroker, *order: Any) -> Any:
-        answer = real(self, *order)
+    def then_killed(*given: Any, **named: Any) -> Any:
+        answer = real(*given, **named)
         if file.exists():
             file.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
         return answer
 
-    setattr(PaperBroker, "submit", submit)  # noqa: B010
+    setattr(found, name, then_killed)
 
 
 def main() -> None:
-    file, *rest = sys.argv[1:]
-    kill_on_submit(Path(file))
+    file, place, *rest = sys.argv[1:]
+    kill_after(place, Path(file))
     sys.argv = ["desk", *rest]
     importlib.import_module("chordesk.tasks.cli.main").main()
 
