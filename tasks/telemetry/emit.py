@@ -190,6 +190,11 @@ class Telemetry:
         )
         self.emit(event)
 
+    def record_reused(self, role: str, tokens: int) -> None:
+        """Count a turn that was not run. tokens: of the earlier one."""
+        if self.metrics is not None:
+            self.metrics.reused(role, tokens)
+
     def close(self) -> None:
         if self._spans is not None:
             self._spans.close()

@@ -60,6 +60,9 @@ class Metrics:
         self._turn_seconds = seconds("desk_turn_seconds", "Length of turns.", ("role",), buckets=_TURN)
         self._tokens = counter("desk_tokens", "Tokens as the provider counted them.", ("role", "direction"))
         self._uncounted = counter("desk_usage_missing", "Turns without a usable figure.", ("role", "direction"))
+        again = "Reports, and shards of screens, that counted again instead of a turn."
+        self._reused = counter("desk_reused", again, ("role",))
+        self._not_spent = counter("desk_tokens_not_spent", "Tokens of the turns that these had cost.", ("role",))
         self._tools = counter("desk_tool_invocations", "Tool calls that were answered.", ("name", "success"))
         rogue = "Tool calls that no tool of their turn answered."
         self._rogue = counter("desk_rogue_calls", rogue, ("role", "kind", "acts"))
@@ -81,6 +84,10 @@ class Metrics:
                 self._uncounted.labels(role, direction).inc()
             elif tokens:
                 self._tokens.labels(role, direction).inc(tokens)
+
+    def reused(self, role: str, tokens: int) -> None:
+        self._reused.labels(role).inc()
+        self._not_spent.labels(role).inc(tokens)
 
     def event(self, event: Canonical) -> None:
         """Count a canonical event, if it is one that is counted."""

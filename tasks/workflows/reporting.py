@@ -45,6 +45,7 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
 
     earlier = look(desk, step, subject) if subject is not None else None
     if earlier is not None and earlier.report is not None:
+        desk.telemetry.record_reused(step.role, earlier.tokens)
         children, cancels = _next(step, earlier.report.verdict, goes_on=_stands(step, earlier.report.status))
         return Done(earlier.result(context.clock.now()), (), children, cancels=cancels)
     subject, differs = (subject, None) if earlier is None else (earlier.brief, earlier.differs)

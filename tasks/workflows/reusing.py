@@ -199,6 +199,7 @@ def hits_again(desk: Desk, step: ClaimedStep, found: ShardLook) -> Done:
     hits = [ScreenHit(**{**row.model_dump(exclude={"id"}), **own}) for row in rows]
     now = desk.market_of(step.run_id).clock.now()
     age = round((now - found.basis.market_at).total_seconds() / 3600, 2)
+    desk.telemetry.record_reused(step.role, found.basis.tokens)
     reused = {"run_id": turn.run_id, "tokens": found.basis.tokens, "checked": found.checked}
     result = {
         "status": ReportStatus.COMPLETED, "reason": said(turn.run_id, age, found.checked), "hits": len(hits),

@@ -25,11 +25,13 @@ from chordesk.tasks.workflows.reusing import longest_age
 from tests.builders import a_run
 from tests.fakes.responses import FakeResponses
 from tests.patience import PATIENCE
-from tests.stack import processes, wait_for
+from tests.stack import free_port, processes, wait_for
+from tests.tasks.telemetry.asking import ask
 from tests.tasks.workflows.conftest import Floor
 from tests.tasks.workflows.scripted import Scripted, action
 
 KILLED = "tests.tasks.worker.stopping.killed_worker"
+PORT = free_port()
 ROLES = {"quick", "fundamentals", "risk", "catalyst"}
 
 
@@ -40,7 +42,8 @@ def floor() -> Iterator[Floor]:
         FakeResponses(model) as served,
         processes(DESK_PROVIDER="endpoint", DESK_PROVIDER_URL=served.url, DESK_REUSE="near") as running,
     ):
-        running.workers("research", "ops", "trade")
+        running.workers("research", environ={"DESK_METRICS_PORT": str(PORT)})
+        running.workers("ops", "trade")
         store = Store(running.settings.database)
         yield Floor(running, served, model, store)
         store.close()
@@ -92,6 +95,9 @@ def test_a_second_screen_asks_no_role_whose_answers_are_the_same(floor: Floor, t
     assert all(cell.report_id is not None and cell.earlier for cell in cells.values())
     report = floor.desk("report", second, "--format", "md").out
     assert f"{again['risk']['reason']}. " in report
+    counted = ask(PORT, "/metrics")[1]
+    assert all(f'desk_reused_total{{role="{role}"}} 1.0' in counted for role in ROLES)
+    assert 'desk_tokens_not_spent_total{role="risk"} 200.0' in counted
     assert summary["reused"] == {"reports": 4, "shards": 1, "tokens": 1_000}
 
     # One figure that moved: the role is asked again, and told what is new; the others are not.
