@@ -20,7 +20,6 @@ from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, OrderState, TradingState
 from chordesk.models.tables.board import Question, ThesisQuestion
-from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import EquityMark, Fill, Order
 from chordesk.models.tables.runs import Report, Run, Turn, Verdict
 from chordesk.models.tables.runtime import Notice
@@ -53,7 +52,6 @@ class Changes(Frozen):
     account: str
     currency: str
     since: dt.datetime
-    until: dt.datetime
     changes: list[Change]
     counts: dict[str, int]
     equity_before: float | None
@@ -99,7 +97,6 @@ def since_of(text: str | None, settings: Settings, now: dt.datetime) -> dt.datet
 
 
 def changes(session: Session, settings: Settings, account: str, since: dt.datetime, most: int = MOST) -> Changes:
-    now = utcnow()
     found: list[Change] = [
         *_runs(session, account, since),
         *_ratings(session, account, since),
@@ -116,7 +113,6 @@ def changes(session: Session, settings: Settings, account: str, since: dt.dateti
         account=account,
         currency=settings.currency,
         since=since,
-        until=now,
         changes=found[:most],
         counts=dict(Counter(one.kind for one in found)),
         equity_before=before,
