@@ -7,10 +7,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from chordesk.models.errors import UsageError
+from chordesk.models.errors import NotFound, UsageError
 from chordesk.models.holdings.settings import HoldingsSettings
 from chordesk.models.settings.schema import own_settings
-from chordesk.tasks.named_tokens import CALLER, OWNER
+from chordesk.tasks.named_tokens import CALLER, OWNER, Caller
 from chordesk.tasks.web.context import Context
 from chordesk.tasks.web.security import JsonRoute
 from chordesk.tools.holdings.portfolio_view import PortfolioView, portfolio_view
@@ -28,13 +28,26 @@ def holdings(
 ) -> PortfolioView:
     """Show all accounts as one portfolio, as of the account's market now: weights, sectors, currencies, concentration,
     correlation, worst days, and what is missing."""
-    if amounts and request.scope[CALLER].scopes != OWNER.scopes:
-        raise UsageError("amounts are for the desk's owner alone", remedy="leave amounts out; weights need no more")
+    require_shared(request.scope[CALLER], context.settings.book, amounts=amounts)
     desk = context.desk
     market = desk.account_market()
     seen = dataclasses.replace(desk.tool_context(), market=market, clock=market.clock)
     view = portfolio_view(seen, own_settings(context.settings, HoldingsSettings).stale_sessions)
     return view if amounts else without_amounts(view)
+
+
+def require_shared(caller: Caller, book: str, *, amounts: bool) -> None:
+    """Raise unless a caller may see the whole book: the owner in any case, others what a model may be told of it, which
+    is weights where DESK_BOOK says so, and never amounts."""
+    if caller.scopes == OWNER.scopes:
+        return
+    if amounts:
+        raise UsageError("amounts are for the desk's owner alone", remedy="leave amounts out; weights need no more")
+    if book != "weights":
+        raise NotFound(
+            f"DESK_BOOK={book}: the whole book is for the desk's owner alone",
+            remedy="ask with the home's own token, or let the owner start `desk up` with DESK_BOOK=weights",
+        )
 
 
 def without_amounts(view: PortfolioView) -> PortfolioView:
