@@ -23,7 +23,7 @@ Since = Annotated[str | None, Query(max_length=40, description="90m, 6h, 2d, 1w,
 @router.get("/asks")
 def asks(
     context: Context,
-    q: Annotated[str, Query(min_length=1, max_length=LONGEST_IN_ADDRESS, description="the question, in English")],
+    q: Annotated[str, Query(min_length=1, max_length=LONGEST_IN_ADDRESS, description="in English")] = "help",
     account: IdFilter = None,
 ) -> Answer:
     """Answer a question about the desk from its rows.

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from chordesk.models.exchanges import EXCHANGES
 from chordesk.tools.decimals import exact
-from chordesk.tools.market.price_steps import lot_of, not_openable, price_steps, stepped_price, stepped_quantity
+from chordesk.tools.market.price_steps import (
+    lot_of,
+    not_openable,
+    price_steps,
+    stepped_price,
+    stepped_quantity,
+    symbol_terms,
+)
 from chordesk.tools.orders.stops import stop_price
 from chordesk.tools.risk.amounts import within_collar
 from chordesk.tools.risk.exposure import with_slippage
@@ -32,7 +39,7 @@ def test_a_stop_in_new_york_is_what_it_was(price: float, side: str, percent: flo
     reference, share = exact(price), exact(percent) / 100
     at = reference * (1 - share if side == "sell" else 1 + share)
     was = max(TICK, at.quantize(old_step(at), ROUND_CEILING if side == "sell" else ROUND_FLOOR))
-    assert str(stop_price("AAPL", percent, side, reference)) == str(was)
+    assert str(stop_price(symbol_terms("AAPL"), percent, side, reference)) == str(was)
 
 
 @given(price=PRICES, side=SIDES, collar=st.floats(0.001, 0.5))
