@@ -82,13 +82,13 @@ def test_a_live_run_is_followed_among_all_others(screened: Screened) -> None:
 
 
 def test_a_filter_saves_bytes_and_keeps_the_places(screened: Screened) -> None:
-    calls = read(screened.client, 5, after="0", type="tool.completed", run=screened.run_id)
-    assert {data["type"] for _, data in calls[1:]} == {"tool.completed"}
-    assert all("answer" in data["payload"] for _, data in calls[1:])
-    short = read(screened.client, 5, after="0", type="tool.completed", run=screened.run_id, bodies=False)
-    assert identities(short) == identities(calls)
-    assert all("answer" not in data["payload"] and "tool" in data["payload"] for _, data in short[1:])
-    domain = read(screened.client, 4, after=short[2][0], type="tool", run=screened.run_id)
+    items = read(screened.client, 5, after="0", type="item.completed", run=screened.run_id)
+    assert {data["type"] for _, data in items[1:]} == {"item.completed"}
+    assert any("text" in data["payload"] for _, data in items[1:])
+    short = read(screened.client, 5, after="0", type="item.completed", run=screened.run_id, bodies=False)
+    assert identities(short) == identities(items)
+    assert all("text" not in data["payload"] and "type" in data["payload"] for _, data in short[1:])
+    domain = read(screened.client, 4, after=short[2][0], type="item", run=screened.run_id)
     assert domain[1][1]["sequence"] > short[2][1]["sequence"]
     whole = screened.client.get(f"/runs/{screened.run_id}/events", params={"type": "run"})
     assert [line[:9] for line in whole.text.splitlines() if line.startswith("data")] == ['data: {"e'] * 2
