@@ -51,6 +51,12 @@ def lines(desk: Silent, step: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["run_id"] == run_id]
 
 
+def failures(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what is no answer of a tool: code has asked those of a role before its turn."""
+    assert "tool.invocation" in {row["event"] for row in rows}
+    return [row for row in rows if row["event"] != "tool.invocation"]
+
+
 def lines_of(desk: Silent, symbol: str, reply: Reply) -> list[dict[str, Any]]:
     """Return the telemetry of a quick report with these replies of the model."""
     desk.model.policy = lambda body: reply
@@ -92,7 +98,7 @@ def test_a_turn_without_usable_figures_is_recorded(failing: Silent) -> None:
 
 
 def test_both_turns_of_a_repair_that_failed_are_recorded(failing: Silent) -> None:
-    found = lines_of(failing, "AAPL", Text("plain prose"))
+    found = failures(lines_of(failing, "AAPL", Text("plain prose")))
     assert [(row["event"], row["kind"]) for row in found] == [("codex.turn.failed", "invalid_output")] * 2
     assert "no JSON object" in found[1]["error"]
     assert "prose" not in found[1]["error"], "what a model says is not for telemetry"
@@ -100,7 +106,7 @@ def test_both_turns_of_a_repair_that_failed_are_recorded(failing: Silent) -> Non
 
 def test_a_key_that_a_provider_quotes_is_not_recorded(failing: Silent) -> None:
     message = "Incorrect API key provided: sk-live-0123456789abcdef, url: https://desk:pw12345@host/v1"
-    entries = lines_of(failing, "XOM", Status(401, {"error": {"message": message}}))
+    entries = failures(lines_of(failing, "XOM", Status(401, {"error": {"message": message}})))
     assert {row["event"] for row in entries} >= {"codex.turn.failed"}
     for row in entries:
         assert "Incorrect API key" in row["error"]
@@ -120,7 +126,7 @@ def test_a_killed_process_is_an_error_of_the_runtime_and_a_failed_turn(failing: 
         psutil.Process(busy.pid).kill()
     finally:
         thread.join(PATIENCE)
-    error, failed = lines(failing, step)
+    error, failed = failures(lines(failing, step))
     assert (error["event"], error["kind"], error["will_retry"]) == ("codex.error", "process_died", False)
     assert (failed["event"], failed["kind"], failed["symbol"]) == ("codex.turn.failed", "process_died", "KO")
     assert error["error"] == failed["error"]
