@@ -20,6 +20,7 @@ from chordesk.models.tables.columns import new_id
 from chordesk.tools.registry import ToolSpec
 
 _SUBJECT = re.compile(r"```subject\n(.*?)\n```", re.DOTALL)
+_ANSWERS = re.compile(r"```answers\n(.*?)\n```", re.DOTALL)  # to what code asked its tools
 _USAGE = Usage(input_tokens=900, output_tokens=80, total_tokens=980)
 _INVENTED = ("ZZZZ", "FAKE", "BUYME", "X.Y")
 _CLAIMS = (
@@ -39,8 +40,8 @@ _EMPTY = ("A strong company in a strong market.", "It is a buy.", "The outlook i
 @dataclass(frozen=True, slots=True)
 class Temper:
     """Shares of chances. agrees: takes the first of a schema's choices, as small models do. figures: a text has
-    figures; copies: it has a tool's; honest: it has no other. calls: it calls a tool, and another; strays: on a symbol
-    that it was not asked about; rogue: it calls a tool that its turn does not have."""
+    figures; copies: it has a tool's; honest: it has no other, and none of another symbol. calls: it calls a tool, and
+    another; strays: on a symbol that it was not asked about; rogue: it calls a tool that its turn does not have."""
 
     agrees: float = 0.0
     figures: float = 0.7
@@ -108,8 +109,9 @@ class _Conversation:
         subject = self._subject = self._subject if repairs else json.loads(found[-1])
         lot = random.Random(f"{model.seed} {spec.role} {spec.scope.subject}")
         made = _Answer(lot, model.temper, subject, repairs)
-        specs = spec.tools.specs()
-        while specs and lot.random() < model.temper.calls and len(made.seen) < 4:
+        made.seen = [row["answer"] for block in _ANSWERS.findall(text) for row in json.loads(block)]
+        specs, most = spec.tools.specs(), len(made.seen) + 4
+        while specs and lot.random() < model.temper.calls and len(made.seen) < most:
             tool = lot.choice(specs)
             given = await spec.tools.call(tool.name, made.arguments(tool))
             made.seen.append(json.loads(given.text()))
@@ -191,7 +193,8 @@ class _Answer:
             return lot.choice(_EMPTY)
         honest = lot.random() < temper.honest
         said = [] if honest else [self._claim() for _ in range(lot.randint(1, 4))]
-        figures = [one for one in _figures(self.seen) if not honest or one[0] in _PLAIN]
+        seen = _of_symbol(self.seen, self.subject.get("symbol")) if honest else self.seen
+        figures = [one for one in _figures(seen) if not honest or one[0] in _PLAIN]
         if figures and lot.random() < temper.copies:
             said += [f"Its {field} is {value:.2f}." for field, value in lot.sample(figures, min(3, len(figures)))]
         return " ".join(said) or lot.choice(_EMPTY)
@@ -209,6 +212,16 @@ def symbols_of(subject: Mapping[str, Any]) -> list[str]:
     judged = [one["symbol"] for one in subject.get("verdicts", ())]
     held = [one["symbol"] for one in subject.get("portfolio", {}).get("positions", ())]
     return [*subject.get("symbols", ()), *judged, *held]
+
+
+def _of_symbol(seen: Any, symbol: str | None) -> Any:
+    """Return tools' answers without the rows of other symbols; a subject of many has all of them."""
+    if isinstance(seen, dict):
+        return {key: _of_symbol(value, symbol) for key, value in seen.items()}
+    if isinstance(seen, list):
+        rows = [one for one in seen if not isinstance(one, dict) or symbol in (None, one.get("symbol", symbol))]
+        return [_of_symbol(one, symbol) for one in rows]
+    return seen
 
 
 def _figures(seen: Any, name: str = "") -> Iterator[tuple[str, float]]:
