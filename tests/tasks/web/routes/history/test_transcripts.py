@@ -50,7 +50,7 @@ def test_a_turn_is_shown_with_its_prompt_items_calls_and_tokens(screened: Screen
         row = screened.get(f"/turns/{turn['row']['id']}")
         assert [call["id"] for call in turn["calls"]] == [call["id"] for call in row["tool_calls"]]
         assert all(json.loads(call["output"]) and call["arguments"] for call in turn["calls"])
-        assert {"dynamicToolCall", "agentMessage"} <= {item["type"] for item in turn["items"]}
+        assert {"userMessage", "agentMessage"} <= {item["type"] for item in turn["items"]}  # code asked its tools
         assert (turn["approvals"], turn["running"]) == ([], False)
     page = screened.get(f"/threads/{parent[-8:]}/turns", limit=1, offset=1)
     assert [turn["ordinal"] for turn in page["turns"]] == [2]
