@@ -121,7 +121,10 @@ def ended(here: Processes, run: Run, seconds: float = PATIENCE) -> Run:
             row = session.get_one(Run, run.id)
         if row.state in RUN_FINAL:
             return row
-        assert time.monotonic() < until, f"the run did not end:\n{here.log('research')[-3000:]}"
+        if time.monotonic() >= until:
+            rows = read(here, lambda session: session.exec(select(Step).where(Step.run_id == run.id)).all())
+            left = [f"{one.role or one.kind}: {one.state}, {one.due_at}, {one.error}" for one in rows]
+            raise AssertionError("\n".join(["the run did not end:", *left, here.log("research")[-3000:]]))
         time.sleep(0.3)
 
 
