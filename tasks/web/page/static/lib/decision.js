@@ -2,7 +2,7 @@
 // takes nothing away, and the dialog itself says what becomes of its question meanwhile.
 
 import {
-  Ago, badgeOf, chance, count, date, Facts, Field, FormDialog, get, hashOf, html, Link, Loaded, Loading, money, numOf,
+  Ago, badgeOf, chance, count, date, Facts, Field, FormDialog, get, hashOf, html, Link, Loaded, money, numOf,
   orderOf, Panel, part, percent, plain, post, priceOf, quantity, quietOf, ratingOf, reasonOf, reloadAll, runOf,
   shortId, signal, span, stateOf, textOf, threadOf, timeOf, useAction, useDraft, useGet, useKeys, useNow, useResource,
   useState, words,
@@ -305,10 +305,15 @@ function Book({ orders }) {
   const ids = orders.map((item) => item.order.id);
   const found = useResource(({ signal: cut }) => Promise.all(ids.map((id) => get(`/orders/${id}/checks`, {},
     { signal: cut }))), [ids.join()], { every: CHECK_MS });
-  const effects = (found.data ?? []).map((one) => one.effect).filter(Boolean);
+  return html`<${Loaded} from=${found} what="what they would do to the account">${(checks) =>
+    html`<${Together} effects=${checks.map((one) => one.effect).filter(Boolean)} of=${ids.length} />`}<//>`;
+}
+
+function Together({ effects, of }) {
   const book = together(effects);
-  if (!book) return html`<${Loading} what="what they would do to the account" />`;
-  return html`<table class="effect" aria-label="The account after all of them"><thead><tr><td></td>
+  const without = effects.length < of && html`<p class="quiet">Without ${count(of - effects.length)} whose effect
+    is not known now.</p>`;
+  return html`${book && html`<table class="effect" aria-label="The account after all of them"><thead><tr><td></td>
     <th scope="col" class="right">now</th><th scope="col" class="right">after these ${count(effects.length)}</th></tr>
     </thead><tbody>${book.shares.map(({ name, before, after }) => html`<tr><th scope="row">${plain(name)}</th>
       <td class="right">${percent(before)}</td><td class="right"><strong>${percent(after)}</strong></td></tr>`)}
@@ -316,9 +321,7 @@ function Book({ orders }) {
       <td class=${`right ${book.cash.after < 0 ? 'loss' : ''}`}><strong>${money(book.cash.after, 0)}</strong></td></tr>
     <tr><th scope="row">At risk to their stops</th><td class="right"></td><td class="right">
       <strong>${money(book.risk, 0)}</strong>${book.unknown > 0 && ` + ${count(book.unknown)} without a stop`}</td></tr>
-    </tbody></table>
-    ${effects.length < ids.length && html`<p class="quiet">Without ${count(ids.length - effects.length)} that have no
-      price now.</p>`}`;
+    </tbody></table>`}${without}`;
 }
 
 const WaitingOrder = ({ item: { order, approval } }) => html`<span class="what">
