@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, closing
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from chordesk.tasks.bootstrap import Desk
     from chordesk.tasks.events.feed import Feed
     from chordesk.tasks.reading.run_details import RunDetail
+    from chordesk.tasks.reading.run_list import RunRow
     from chordesk.tasks.reports.report_schema import Document, Format
     from chordesk.tasks.worker.control import Stop
 
@@ -53,7 +54,11 @@ def list_runs(
 
     settings, store = opened()
     with store.read() as session:
-        runs = run_page(session, settings, RunFilter(kind, state, with_children=every), limit).runs
+        runs: Sequence[RunRow] = run_page(session, settings, RunFilter(kind, state, with_children=every), limit).runs
+        if as_json:  # as GET /runs answers; the table has no room for it
+            from chordesk.tasks.reading.run_details import listed
+
+            runs = listed(session, runs)
     narrowed = kind is not None or state is not None
     nothing = "no such runs" if narrowed else "no runs yet; start one with: desk screen"
     emit(runs, lambda found: run_list(found) if found else nothing, as_json=as_json)
