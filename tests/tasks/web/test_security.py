@@ -179,7 +179,8 @@ def test_asking_changes_nothing(floor: Floor) -> None:
     asked = [path.format(**known) for path, operations in paths.items() if "get" in operations]
     # A run that has not ended: its events would go on.
     asked = [path for path in asked if not path.endswith("/events")] + [f"/orders/{chain.order_id}?log=true"]
-    asked = [f"{path}?asked={SCREEN}" if path == "/spending" else path for path in asked]
+    needed = {"/spending": f"?asked={SCREEN}", "/asks": "?q=status"}
+    asked = [f"{path}{needed.get(path, '')}" for path in asked]
     asked = [path.replace("/ACME/picture", "/KO/picture") for path in asked]  # the replay has no bars of ACME
     assert len(asked) >= 12
     before = whole_database(floor.service)
