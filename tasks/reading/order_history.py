@@ -303,7 +303,7 @@ def _changes(
     rows: Sequence[CheckRow],
 ) -> PreviewChanges:
     price = None if isinstance(found, Denied) or found.unpriced is not None else found.price
-    terms = terms_of(session, settings, market, settings.account)
+    terms = terms_of(session, settings, market, settings.account, snapshot.terms_of(order.symbol))
     altered = verify(order, preview, terms, snapshot.now)
     approval = session.exec(select(Approval).where(col(Approval.order_id) == order.id)).first()
     waits = approval is not None and order.state == OrderState.APPROVAL_PENDING

@@ -94,7 +94,8 @@ def _dry_run(session: Session, context: ToolContext, order: Order, snapshot: Sna
     found = evaluate(session, order, snapshot, settings, market, settings.broker, dry=True)
     if isinstance(found, Denied):
         return {"cleared": False, "denied": found.model_dump(mode="json", exclude={"cleared"})}
-    made = preview(order, found, snapshot.now, terms_of(session, settings, market, settings.broker))
+    terms = terms_of(session, settings, market, settings.broker, snapshot.terms_of(order.symbol))
+    made = preview(order, found, snapshot.now, terms)
     return {
         "cleared": True,
         "note": found.note,

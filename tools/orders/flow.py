@@ -304,7 +304,7 @@ def _preview(context: SubmissionContext, snapshot: Snapshot, order_id: str) -> N
         if isinstance(found, Denied):
             deny_and_record(session, settings, order, found)
             return
-        terms = terms_of(session, settings, market, broker)
+        terms = terms_of(session, settings, market, broker, snapshot.terms_of(order.symbol))
         note = _note(order, found, snapshot.terms_of(order.symbol).lot)
         write_preview(session, settings, order, found, snapshot.now, terms, note)
 

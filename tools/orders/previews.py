@@ -20,11 +20,12 @@ from chordesk.models.states import OrderState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Order, Preview
 from chordesk.tools.decimals import exact, plain
+from chordesk.tools.market.price_steps import Terms
 from chordesk.tools.orders import approvals, audit
 from chordesk.tools.orders.booking import advance
 from chordesk.tools.orders.checking import SizedOrder
 from chordesk.tools.orders.mandates import PAYLOAD_KEY, in_force, notional_of
-from chordesk.tools.orders.stops import preview_of
+from chordesk.tools.orders.stops import ProtectiveStop, preview_of
 from chordesk.tools.position_plans import plan_of
 from chordesk.tools.rates import preview_rate
 from chordesk.tools.risk.codes import deny
@@ -42,15 +43,18 @@ class PreviewTerms:
     protect: str  # the rule of DESK_PROTECT
     valid_for: dt.timedelta
     options: str | None = None  # the market of option quotes, where it is another
+    traded: Terms | None = None  # of the listing; without them those that its symbol alone tells
 
 
-def terms_of(session: Session, settings: Settings, market: str, broker: str) -> PreviewTerms:
+def terms_of(
+    session: Session, settings: Settings, market: str, broker: str, traded: Terms | None = None
+) -> PreviewTerms:
     found = in_force(session, settings, broker)
     version = None if isinstance(found, Denied) else found.version
     valid_for = dt.timedelta(minutes=settings.preview_minutes)
     modelled = settings.replay_options == MODELLED and plain_name(market) in REPLAYING
     options = f"{market}, option quotes {MODELLED}" if modelled else None
-    return PreviewTerms(market, broker, version, settings.protect, valid_for, options)
+    return PreviewTerms(market, broker, version, settings.protect, valid_for, options, traded)
 
 
 def canonical(
@@ -83,7 +87,7 @@ def canonical(
         "plan": order.plan,
         "price": plain(price),
         "pricedAt": _moment(priced_at),
-        "protection": _protection(order, price, terms.protect),
+        "protection": _protection(order, price, terms),
         "protects": order.protects,
         "quantity": plain(order.quantity or 0),
         "side": order.side,
@@ -107,11 +111,12 @@ def _rated(fx: FxRate | None) -> dict[str, str]:
     return {"currency": fx.currency, "rate": plain(fx.rate), "rateAt": _moment(fx.at), "rateSource": fx.source}
 
 
-def _protection(order: Order, price: float, rule: str) -> Mapping[str, Any] | None:
+def _protection(order: Order, price: float, terms: PreviewTerms) -> Mapping[str, Any] | None:
     if order.contract is not None or not order.quantity:
         return None
-    quantity, plan = exact(order.quantity), plan_of(order)
-    return preview_of(rule, order.symbol, order.action, order.side or "", quantity, exact(price), plan)
+    side = "sell" if order.side == "buy" else "buy"
+    bare = ProtectiveStop(order.symbol, side, exact(order.quantity), None, exact(price), None, terms=terms.traded)
+    return preview_of(terms.protect, order.action, bare, plan_of(order))
 
 
 def _moment(moment: dt.datetime) -> str:
@@ -174,7 +179,11 @@ def verify(order: Order, found: Preview | None, terms: PreviewTerms, now: dt.dat
     duties = [Duty(*duty) for duty in found.duties or ()]
     expected = canonical(order, found.price, found.priced_at, of_its_time, unpriced_of(found), fx, duties)
     noted = exact(found.notional) == exact(float(notional_of(order, found.price, fx)))
-    if expected != found.payload or digest(found.payload) != found.payload_hash or not noted:
+    hashed = digest(found.payload) == found.payload_hash
+    if hashed and noted and (stops := _other_stops(expected, found.payload)) is not None:
+        reason = "the stop of its fill is another than was previewed, by the price steps of now; decide anew"
+        return deny(DenialCode.PREVIEW_STALE, reason, f"stop {stops[0]}", f"stop {stops[1]}")
+    if expected != found.payload or not hashed or not noted:
         reason = "the order, its preview or its hash is not what was checked"
         return deny(DenialCode.PREVIEW_ALTERED, reason, digest(expected), found.payload_hash)
     if made_under != terms.mandate:
@@ -190,6 +199,19 @@ def verify(order: Order, found: Preview | None, terms: PreviewTerms, now: dt.dat
         reason = "the preview is too old to be sent; decide anew"
         return deny(DenialCode.PREVIEW_STALE, reason, f"{old} old", f"at most {most}")
     return None
+
+
+def _other_stops(expected: str, payload: str) -> tuple[str, str] | None:
+    """Return the prices of the stop of both, where they differ in nothing else; None where they do, or are equal."""
+    now, then = (_field_of(text, "protection") for text in (expected, payload))
+    if not isinstance(now, dict) or not isinstance(then, dict):
+        return None
+    stops = str(now.get("stopPrice")), str(then.get("stopPrice"))
+    return stops if expected.replace(_stop_text(stops[0]), _stop_text(stops[1])) == payload != expected else None
+
+
+def _stop_text(price: str) -> str:
+    return f'"stopPrice":"{price}","timeInForce":"gtc"'  # of a protection: an order's own stop comes elsewhere
 
 
 def _mandate_of(payload: str) -> int | None:

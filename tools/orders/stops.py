@@ -123,22 +123,21 @@ def trailed(market: MarketData, order: Order, first: Decimal) -> Decimal:
 
 
 def preview_of(
-    rule: str, symbol: str, action: str, side: str, quantity: Decimal, price: Decimal, plan: PositionPlan | None = None
+    rule: str, action: str, bare: ProtectiveStop, plan: PositionPlan | None = None
 ) -> Mapping[str, Any] | None:
-    """Return the protective order that a fill of an opening order at this price would get, for its preview; None where
-    it would get none."""
+    """Return the protective order that a fill of an opening order would get, for its preview; None where it would get
+    none. bare: the closing of what it would open, at the price of the fill."""
     found = parse_protection(rule)
     if action not in ("open", "add"):
         return None
-    bare = ProtectiveStop(symbol, "sell" if side == "buy" else "buy", quantity, None, price, None)
-    of_rule = stop_for(found, bare, price) if found else None
+    of_rule = stop_for(found, bare, bare.reference) if found else None
     stop = planned_stop(plan, of_rule, bare)
     if stop is None or stop.stop_price is None:
         return None
     trail = None if stop.trail_percent is None else plain(stop.trail_percent)
     return {
         "orderType": stop.order_type,
-        "quantity": plain(quantity),
+        "quantity": plain(bare.quantity),
         "rule": rule if stop.reason is None else "plan",
         "side": stop.side,
         "stopPrice": plain(stop.stop_price),

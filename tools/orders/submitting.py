@@ -226,7 +226,7 @@ def _submission_denial(
     state, why = halting.trading_state(session, settings, order.account)
     if state is TradingState.HALTED:
         return halted(state, why, order.account)
-    terms = terms_of(session, settings, context.market.name, broker.name)
+    terms = terms_of(session, settings, context.market.name, broker.name, snapshot.terms_of(order.symbol))
     denied = (
         _run_denial(session, order)
         or _terms_denial(settings, order)

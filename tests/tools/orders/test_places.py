@@ -111,6 +111,33 @@ def test_shares_of_shanghai_are_sold_from_the_next_session_on(new_desk: NewDesk)
     assert desk.positions() == {}
 
 
+def _in_london() -> TapeWithCloses:
+    """Prices of BP.L that fit one of London's tables alone, which is not its coarsest."""
+    market = _market(13.034, "BP.L", 13.032)
+    market.listings["BP.L"] = Listing(symbol="BP.L", currency="GBP", lot=1)
+    return market
+
+
+@pytest.mark.parametrize(("protect", "stop"), [("stop:8%", 11.992), ("trail:5%", 12.384)])
+def test_the_stop_of_a_preview_is_the_one_that_is_sent(new_desk: NewDesk, protect: str, stop: float) -> None:
+    desk = new_desk(_in_london(), protect=protect)
+    (order,) = desk.run(action("BP.L", quantity=100))
+    a_pass(desk)
+    assert [sent.stop_price for sent in stops(desk)] == [stop]
+    assert f" {stop}," in (order.protection or "")
+
+
+def test_a_stop_at_other_steps_than_were_previewed_is_decided_anew(new_desk: NewDesk) -> None:
+    market = _in_london()
+    desk = new_desk(market, protect="stop:8%")
+    decision = desk.decide(action("BP.L", quantity=100))
+    desk.process(decision, trader_live=False)
+    market.closes["BP.L"] = [13.035, 13.03]
+    (order,) = desk.process(decision)
+    assert denied(order, DenialCode.PREVIEW_STALE).endswith("decide anew")
+    assert (order.measured, order.limit_text) == ("stop 11.995", "stop 11.992")
+
+
 @pytest.mark.parametrize(
     ("listing", "prices", "lot", "least", "part", "opens"),
     [

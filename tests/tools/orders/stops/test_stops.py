@@ -65,12 +65,13 @@ def test_a_short_position_is_protected_by_a_stop_to_buy() -> None:
 
 
 def test_a_preview_states_the_protective_order_of_an_opening_order_alone() -> None:
-    found = preview_of("stop:8%", "AAA", "open", "buy", Decimal(10), Decimal(100))
+    bare = ProtectiveStop("AAA", "sell", Decimal(10), None, Decimal(100), None)
+    found = preview_of("stop:8%", "open", bare)
     assert preview_text(json.dumps({"protection": found})) == "sell 10, stop 92.00, gtc"
-    trail = preview_of("trail:5%", "AAA", "add", "buy", Decimal(10), Decimal(100))
+    trail = preview_of("trail:5%", "add", bare)
     assert preview_text(json.dumps({"protection": trail})) == "sell 10, stop that trails by 5 % from 95.00, gtc"
-    assert preview_of("stop:8%", "AAA", "close", "sell", Decimal(10), Decimal(100)) is None
-    assert preview_of("none", "AAA", "open", "buy", Decimal(10), Decimal(100)) is None
+    assert preview_of("stop:8%", "close", bare) is None
+    assert preview_of("none", "open", bare) is None
 
 
 NewDesk = Callable[..., Desk]
