@@ -162,6 +162,12 @@ def _finished(sheet: Sheet, found: Statement, parsed: Parsed, hints: Hints, rate
     for one in found.holdings:
         if one.kind != "cash" and is_total(one.symbol or one.name):
             sheet.error(one.line, f"{one_line(one.name, 40)!r} would be a holding, and is the word for a sum")
+        if one.rate is not None and (one.rate <= 0 or (one.currency == "USD" and one.rate != 1)):
+            why = "a rate is above 0" if one.rate <= 0 else "a dollar is one dollar"
+            sheet.error(one.line, f"a rate of {one.rate:f} for {one.currency}: {why}")
+    for currency, rate in parsed.rates.items():
+        if rate <= 0:
+            sheet.error(1, f"the file's rate of {currency} would be {rate:f}: a rate is above 0")
     rows = tuple(
         replace(one, rate=one.rate or parsed.dollars(one.currency) or rates.get(one.currency)) for one in found.holdings
     )

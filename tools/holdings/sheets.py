@@ -26,6 +26,7 @@ from chordesk.tools.market.files.notation import (
     Notation,
     Survey,
     bare,
+    money_of,
     plain_day,
     plain_number,
 )
@@ -170,12 +171,27 @@ class Table:
     rows: list[Row] = field(default_factory=list)
     known: dict[int, dict[str, str]] = field(default_factory=dict)  # by line, cells in plain form
 
+    def rivals(self) -> dict[str, list[int]]:
+        """Return other places of a column of numbers, which a header names twice: quantity and shares."""
+        named = {ours: one.names for ours, one in self.columns.items() if one.kind in NUMBERS and ours in self.places}
+        headings = [plain(cell) for cell in self.header.cells]
+        taken = set(self.places.values())
+        found = {
+            ours: [at for at, one in enumerate(headings) if one in names and at not in taken]
+            for ours, names in named.items()
+        }
+        return {ours: places for ours, places in found.items() if places}
+
     def heading(self, ours: str) -> str:
         return self.header.cell(self.places.get(ours)) or ours
 
     def unit(self, ours: str) -> str | None:
         """The currency that a heading states."""
         return unit_of(self.heading(ours)) if ours in self.places else None
+
+    def money(self, row: Row, ours: str) -> str | None:
+        """The currency that a cell of numbers states with its figure, or the heading above it."""
+        return money_of(self.raw(row, ours)) or self.unit(ours)
 
     def raw(self, row: Row, ours: str) -> str:
         return row.cell(self.places.get(ours))
@@ -265,10 +281,23 @@ def understood(tables: Sequence[Table]) -> None:
         return text
 
     for table in tables:
+        rivals = table.rivals()
         for row in table.rows:
-            table.known[row.line] = {
+            table.known[row.line] = known = {
                 ours: as_plain(ours, table.columns[ours].kind, row.cell(at)) for ours, at in table.places.items()
             }
+            for ours, at in ((ours, at) for ours, places in rivals.items() for at in places):
+                other = as_plain(ours, table.columns[ours].kind, row.cell(at))
+                if _differ(known[ours], other):
+                    two = f"{table.heading(ours)} is {known[ours][:40]}, and {table.header.cell(at)} is {other[:40]}"
+                    table.sheet.error(row, f"{two}: leave one of the columns out", table.heading(ours))
+
+
+def _differ(one: str, other: str) -> bool:
+    """Whether two cells in plain form are two numbers."""
+    if NUMBER.fullmatch(one) is None or NUMBER.fullmatch(other) is None:
+        return False
+    return Decimal(one) != Decimal(other)
 
 
 def _decided(tables: Sequence[Table], wanted: frozenset[Kind], *, said: bool) -> Notation | None:

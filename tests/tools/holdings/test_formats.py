@@ -174,6 +174,20 @@ def test_damage_is_named_by_row_and_value(name: str, damage: Callable[[str], str
         (b"symbol,quantity\nAAPL,1\n", "does not say of which day it is"),
         (b"symbol,quantity\nAAPL,1,2\n", "row 2: has 3 cells, and the header 2"),
         (b"symbol,quantity\nAAPL 260116X200 CALL,1\n", "looks like an option contract"),
+        (b"symbol,quantity,as_of\nIBM,1,2026-01-05\nKO,2,\nXOM,3,2026-01-02\n", "row 3: has no day, and other rows"),
+        ("symbol,quantity,price,value\nSAP,10,€40,£400\n".encode(), "column value: '£400' is in GBP, and"),
+        ("symbol,quantity,price,currency\nSAP,10,€40,USD\n".encode(), "column price: '€40' is in EUR, and"),
+        ("symbol,quantity\n$CASH,€40\n".encode(), "'€40' is in EUR, and USD is due"),
+        (b"symbol,quantity,price,currency,rate,as_of\nA,1,2,EUR,-1.3,2026-01-05\n", "rate of -1.3 .* above 0"),
+        (b"symbol,quantity,price,currency,rate,as_of\nA,1,2,EUR,0,2026-01-05\n", "rate of 0 .* above 0"),
+        (b"symbol,quantity,price,rate,as_of\nA,1,2,1.3,2026-01-05\n", "rate of 1.3 for USD: a dollar"),
+        (b"symbol,quantity,price,value\nIBM,10,130,-1300\n", "10 is a long position, and its value is -1,300.00"),
+        (b"symbol,quantity,side\nIBM,-10,Long\n", "'long' does not fit -10"),
+        (b"symbol,quantity,side\nIBM,10,Flat\n", "'flat' does not fit 10"),
+        (b"symbol,shares,qty\nIBM,10,20\n", "qty is 20, and shares is 10: leave one|shares is 10, and qty is 20"),
+        (b"symbol,quantity,quantity\nIBM,10,20\n", "quantity is 10, and quantity is 20"),
+        (b"symbol,quantity,price,value\nA,2,5,10\nTotal,,,9999\nB,1,5,5\nTotal,,,15\n", "total .* is 9,999.00"),
+        (b"symbol,quantity,price,value\nA,2,5,\nTotal,,,9999\n", "total of the file is 9,999.00, .* to 10.00"),
     ],
 )  # fmt: skip
 def test_what_is_no_table_of_holdings_is_said(data: bytes, words: str, tmp_path: Path) -> None:
@@ -195,6 +209,26 @@ def test_a_row_of_sums_is_no_holding(word: str, tmp_path: Path) -> None:
             else:
                 with pytest.raises(UsageError, match=r"the file's total of the file is 2,105.00, and its rows come to"):
                     read_file(path, HINTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("symbol,quantity,price,value\nSAP.DE,10,€40.00,€400.00\n", "SAP.DE 10 40.00 EUR"),
+        ("symbol,quantity,price (GBX),value (GBP)\nVOD.L,10,4000,400\n", "VOD.L 10 40 GBP"),
+        ("symbol,quantity,value\nSAP.DE,1,1305 EUR\n", "SAP.DE 1 None EUR"),
+        ("symbol,quantity,price,currency\nSHOP.TO,1,$40,CAD\n", "SHOP.TO 1 40 CAD"),
+        ("symbol,quantity,price,value,side\nIBM,10,4,40,Short\n", "IBM -10 4 USD"),
+        ("symbol,shares,qty,price\nIBM,10,10.0,4\n", "IBM 10 4 USD"),
+        ("symbol,quantity,price,value,account\nA,1,5,5,x\nTotal,,,5,\nB,2,5,10,y\nTotal,,,10,\nTotal,,,15,\n",
+         "A 1 5 USD, B 2 5 USD"),
+    ],
+)  # fmt: skip
+def test_the_plain_format_takes_what_a_person_writes(text: str, rows: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(text, encoding="utf-8")
+    found = [row for one in read_file(path, STATED).statements for row in one.holdings]
+    assert ", ".join(f"{one.symbol} {one.quantity:f} {one.price} {one.currency}" for one in found) == rows
 
 
 def test_what_a_file_leaves_open_a_person_says(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from chordesk.models.statements import Draft, Holding, Kind, LeftOut, Total
 from chordesk.models.text import one_line
 from chordesk.tools.holdings.names import ISIN, looks_like_option
 from chordesk.tools.holdings.sheets import Row, Sheet, Table, near
-from chordesk.tools.market.files.notation import EMPTY
+from chordesk.tools.market.files.notation import EMPTY, money_of
 
 
 @dataclass(slots=True)
@@ -53,7 +53,18 @@ class Format:
 
 UNITS = {"GBX": ("GBP", 100), "GBp": ("GBP", 100), "ZAc": ("ZAR", 100), "ILA": ("ILS", 100), "USX": ("USD", 100)}
 _CURRENCY = re.compile(r"[A-Z]{3}")
-_SIGNS = {"$": "USD", "€": "EUR", "£": "GBP", "₹": "INR", "US$": "USD", "HK$": "HKD", "C$": "CAD", "A$": "AUD"}
+DOLLARS = ("$", "US$")  # the first is that of any dollar, where a file says which
+_SIGNS = {
+    "¥": "JPY",
+    "$": "USD",
+    "€": "EUR",
+    "£": "GBP",
+    "₹": "INR",
+    "US$": "USD",
+    "HK$": "HKD",
+    "C$": "CAD",
+    "A$": "AUD",
+}
 MOST_UNITS = {"crypto": Decimal("1e16"), "cash": Decimal("1e12")}
 MOST_SHARES = Decimal("1e9")
 
@@ -106,6 +117,8 @@ def holding(
     """Return a row as a holding after its own sum is checked: quantity x price is the value. None where that, or a
     missing figure, is a problem now."""
     sheet = table.sheet
+    if not _is_of_its_currency(table, row, currency):
+        return None
     if kind == "cash":
         amount = value if value is not None else quantity
         if amount is None:
@@ -133,9 +146,26 @@ def holding(
                 sheet.error(row, f"{name or symbol}: {text} is {product:,.2f}, and the value is {value:,.2f}")
                 return None
             price = value / quantity if quantity else None
-    if value is not None and value * quantity < 0:
+    if value is not None and value < 0 < quantity:
+        sheet.error(row, f"{name or symbol}: {quantity:f} is a long position, and its value is {value:,.2f}")
+        return None
+    if value is not None and quantity < 0 < value:
         value = -value
     return Holding(row.line, name, kind, quantity, currency, symbol, isin, price, value, cost, rate)
+
+
+def _is_of_its_currency(table: Table, row: Row, currency: str) -> bool:
+    """Whether no figure has another currency written beside it than its heading states, or else the row has."""
+    for ours in ("quantity", "price", "value", "cost"):
+        mark, heading = money_of(table.raw(row, ours)), table.unit(ours)
+        due = money_unit(table.sheet, row, heading)[0] if heading else currency
+        if mark is None or (mark in DOLLARS and due.endswith("D")):
+            continue
+        if (stated := money_unit(table.sheet, row, mark)[0]) != due:
+            text = f"{one_line(table.raw(row, ours), 30)!r} is in {stated}, and {due} is due"
+            table.sheet.error(row, text, table.heading(ours))
+            return False
+    return True
 
 
 def _fits(product: Decimal, value: Decimal, units: Decimal, price: Decimal) -> bool:

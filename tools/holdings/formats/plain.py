@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from decimal import Decimal
+from typing import NamedTuple
 
-from chordesk.models.statements import Draft, Kind
+from chordesk.models.market import multiplier_of
+from chordesk.models.statements import Draft, Holding, Kind
 from chordesk.tools.holdings.formats.format import (
+    DOLLARS,
     Format,
     Parsed,
     check_total,
@@ -14,11 +18,11 @@ from chordesk.tools.holdings.formats.format import (
     holding,
     isin_of,
     money_unit,
-    total_value,
     unknown_option,
 )
 from chordesk.tools.holdings.names import ISIN, is_total, kind_of, option, ticker
-from chordesk.tools.holdings.sheets import Row, Sheet, Table, columns, find, understood
+from chordesk.tools.holdings.sheets import Row, Sheet, Table, columns, find, near, understood
+from chordesk.tools.market.files.notation import EMPTY
 
 COLUMNS = columns(
     "quantity",
@@ -36,7 +40,9 @@ COLUMNS = columns(
     name="name description",
     kind="kind type assetclass",
     rate="rate fxrate; number",
+    side="side positionside direction longshort",
 )
+_LONG, _SHORT = ("long", "l", "buy", "b", "bought"), ("short", "s", "sell", "sold", "written")
 
 
 def _fits(sheet: Sheet) -> bool:
@@ -52,14 +58,14 @@ def _read(sheet: Sheet) -> Parsed:
     for row in sheet.rows[at + 1 :]:
         (table.rows.append(row) if len(row.cells) > 1 else out.leave(row, "a line of words below the table"))
     understood([table])
-    total: tuple[Row, Decimal | None] | None = None
+    totals: list[_Sum] = []
     for row in table.rows:
         if not table.whole(row):
             continue
         if is_total(table.raw(row, "symbol")) or (
             not table.raw(row, "isin").strip() and is_total(table.raw(row, "name"))
         ):
-            total = (row, table.number(row, "value"))
+            totals.append(_Sum(row, table.number(row, "value"), {id(one): len(one.holdings) for one in found.values()}))
             continue
         draft = drafts_of(found, table.raw(row, "number"), table.text(row, "account", 40))
         before = len(draft.holdings)
@@ -67,20 +73,57 @@ def _read(sheet: Sheet) -> Parsed:
         if len(draft.holdings) > before and (day := table.day(row, "as_of")) is not None:
             days.setdefault(draft.number or draft.label, {}).setdefault(day, []).append(row.line)
     out.drafts = list(found.values())
-    if total is not None:
-        _check(sheet, out, *total)
+    for at, one in enumerate(totals):
+        _check(table, out, one, totals[at - 1] if at else None)
     for draft in out.drafts:
         _newest(sheet, table, draft, days.get(draft.number or draft.label, {}), out)
     return out
 
 
-def _check(sheet: Sheet, out: Parsed, row: Row, stated: Decimal | None) -> None:
-    rows = [one for draft in out.drafts for one in draft.holdings]
-    currencies = {one.currency for one in rows}
-    if len(currencies) == 1 and out.drafts and all(one.value is not None for one in rows):
-        check_total(sheet, out.drafts[0], row, "the file", currencies.pop(), stated, total_value(rows), len(rows))
-    else:
-        sheet.notes.append(f"row {row.line}: the total is not checked: not all rows have a value in one currency")
+class _Sum(NamedTuple):
+    """A row of sums. above: how many holdings each account had before it."""
+
+    row: Row
+    stated: Decimal | None
+    above: dict[int, int]
+
+
+def _check(table: Table, out: Parsed, total: _Sum, before: _Sum | None) -> None:
+    """Require that a row of sums is that of the rows since the one before it, of all rows above it, of an account, or
+    of the whole file."""
+    sheet, drafts = table.sheet, out.drafts
+    since: list[Holding] = []
+    above: list[Holding] = []
+    for draft in drafts:
+        end = total.above.get(id(draft), 0)
+        above += draft.holdings[:end]
+        since += draft.holdings[before.above.get(id(draft), 0) if before else 0 : end]
+    everything = [one for draft in drafts for one in draft.holdings]
+    groups = [rows for rows in (since, above, everything, *(one.holdings for one in drafts)) if rows]
+    known = [(rows, found) for rows in groups if (found := _worth(rows)) is not None]
+    if not known or "value" not in table.places:
+        sheet.notes.append(f"row {total.row.line}: the total is not checked: not all rows have a value in one currency")
+        return
+    stated = total.stated
+    rows, found = next(
+        ((rows, found) for rows, found in known if stated is not None and near(stated, found, len(rows))), known[0]
+    )
+    check_total(sheet, drafts[0], total.row, "the file", rows[0].currency, stated, found, len(rows))
+
+
+def _worth(rows: Sequence[Holding]) -> Decimal | None:
+    """Return what rows of one currency come to, by their values or else by quantity and price."""
+    if len({one.currency for one in rows}) > 1:
+        return None
+    found = Decimal(0)
+    for one in rows:
+        value = one.value
+        if value is None and one.price is not None:
+            value = one.quantity * one.price * Decimal(str(multiplier_of(one.symbol)) if one.symbol else 1)
+        if value is None:
+            return None
+        found += value
+    return found
 
 
 def _newest(sheet: Sheet, table: Table, draft: Draft, days: dict[dt.date, list[int]], out: Parsed) -> None:
@@ -94,7 +137,32 @@ def _newest(sheet: Sheet, table: Table, draft: Draft, days: dict[dt.date, list[i
     for row in older:
         out.leave(row, f"of an earlier day than {draft.as_of}")
     if len(days) > 1:
+        dated = kept | earlier
+        for one in draft.holdings:
+            if one.line not in dated:
+                sheet.error(one.line, f"has no day, and other rows are of {min(days)} and of {max(days)}")
         draft.holdings = [one for one in draft.holdings if one.line in kept]
+
+
+_AMOUNTS = ("price", "value", "average", "cost")
+
+
+def _money(table: Table, row: Row) -> tuple[str, dict[str, int]]:
+    """Return the currency of a row, and how many of the unit of each column make one of it. A column may state it in
+    its heading or beside the figure; a dollar sign alone is that of any dollar."""
+    said = table.raw(row, "currency").strip()
+    own = {ours: found for ours in _AMOUNTS if (found := table.money(row, ours)) and table.raw(row, ours).strip()}
+    first = next(iter(own.values()), "USD")
+    currency, unit = money_unit(table.sheet, row, said or first)
+    units = dict.fromkeys(_AMOUNTS, unit)
+    for ours, written in own.items():
+        if written in DOLLARS and currency.endswith("D"):
+            continue
+        found, units[ours] = money_unit(table.sheet, row, written)
+        if found != currency:
+            text = f"is in {found}, and the row in {currency}"
+            table.sheet.error(row, f"{table.raw(row, ours)!r} {text}", table.heading(ours))
+    return currency, units
 
 
 def _position(sheet: Sheet, table: Table, row: Row, draft: Draft) -> None:
@@ -102,7 +170,7 @@ def _position(sheet: Sheet, table: Table, row: Row, draft: Draft) -> None:
     if not written and not code:
         sheet.error(row, "names no symbol and no ISIN", table.heading("symbol"))
         return
-    currency, unit = money_unit(sheet, row, table.raw(row, "currency") or "USD")
+    currency, units = _money(table, row)
     stated: Kind | None = kind_of(table.raw(row, "kind"))
     isin = isin_of(sheet, row, written if ISIN.fullmatch(written.upper()) and not code else code)
     contract = option(written)
@@ -112,6 +180,16 @@ def _position(sheet: Sheet, table: Table, row: Row, draft: Draft) -> None:
     symbol = contract or (None if is_cash or stated in ("crypto", "other") else ticker(written, currency))
     quantity, average, cost = table.number(row, "quantity"), table.number(row, "average"), table.number(row, "cost")
     price, value = table.number(row, "price"), table.number(row, "value")
+    price = None if price is None else price / units["price"]
+    value = None if value is None else value / units["value"]
+    average = None if average is None else average / units["average"]
+    cost = None if cost is None else cost / units["cost"]
+    if quantity is not None and (side := table.raw(row, "side").strip().lower()) not in EMPTY:
+        if side not in (*_LONG, *_SHORT) or (side in _LONG and quantity < 0):
+            sheet.error(row, f"{side[:20]!r} does not fit {quantity:f}; write long or short", table.heading("side"))
+            return
+        if side in _SHORT:
+            quantity, cost = -abs(quantity), None if cost is None else -abs(cost)
     size = Decimal(100) if contract else Decimal(1)
     if cost is None and average is not None and quantity is not None:
         cost = quantity * average * size
@@ -120,8 +198,7 @@ def _position(sheet: Sheet, table: Table, row: Row, draft: Draft) -> None:
     made = holding(
         table, row, name=table.text(row, "name") or written or code, currency=currency, symbol=symbol, isin=isin,
         kind="cash" if is_cash else "option" if contract else stated or "share", quantity=quantity,
-        price=None if price is None else price / unit, value=None if value is None else value / unit,
-        cost=None if cost is None else cost / unit, rate=table.number(row, "rate"),
+        price=price, value=value, cost=cost, rate=table.number(row, "rate"),
     )  # fmt: skip
     if made is not None:
         draft.holdings.append(made)

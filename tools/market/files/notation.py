@@ -84,6 +84,13 @@ def _written(text: str) -> re.Match[str] | None:
     return _WRITTEN.fullmatch(text) if len(text) <= _LONGEST else None
 
 
+def money_of(text: str) -> str | None:
+    """Return the sign or letters of the currency that is written beside a number; None of a number alone."""
+    written = _written(text)
+    found = None if written is None else written["money"] or written["money2"]
+    return found.upper() if found else None
+
+
 def bare(text: str) -> str:
     """Return a cell without what spreadsheets write around a text: ="2024-01-02", '180.50."""
     text = text.strip()
