@@ -135,7 +135,7 @@ class _Printed:
         for order in orders:
             print_line(_closed(order, filled.get(order.id, Decimal(0))))
         if not orders:
-            print_line("no position to close")
+            print_line("no order was sent to close a position")
 
     def others_left(self, positions: Sequence[BrokerPosition]) -> None:
         from chordesk.tools.orders.kill_switch import listed

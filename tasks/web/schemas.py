@@ -150,7 +150,8 @@ class HaltReport(Frozen):
     """file: the HALT file, None when it could not be written. open_orders: ids that the broker has not confirmed as
     cancelled; protective_orders: ids of those that protect positions, which stay in force; both None when it was not
     asked. closing_orders: one a position, None without flatten or when the broker was not asked. left_at_broker: what
-    a flatten did not close, as it is not the desk's. complete: nothing failed, nothing is left open."""
+    a flatten did not close, as it is not the desk's; what it could not close is in problems. complete: nothing failed,
+    nothing is left open."""
 
     complete: bool
     file: str | None = None

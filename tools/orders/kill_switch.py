@@ -41,6 +41,7 @@ from chordesk.tools.orders.booking import advance, load_order, open_orders
 from chordesk.tools.orders.checking import SizedOrder, ticket_of
 from chordesk.tools.orders.drafting import order_id, write_decision
 from chordesk.tools.orders.flow import cancel_open
+from chordesk.tools.orders.kept_positions import Kept, common_part, kept_positions, not_there
 from chordesk.tools.orders.previews import terms_of, write_preview
 from chordesk.tools.orders.reconciliation import position_here, settle
 from chordesk.tools.orders.snapshots import take_snapshot
@@ -165,11 +166,13 @@ PAUSE_SECONDS = 0.5
 
 class Flattened(NamedTuple):
     """orders: ids of the closing orders. left: ids of orders whose cancellation the broker did not confirm, so that
-    nothing is closed on their symbols. others: what the broker holds besides, which no order of the desk bought."""
+    nothing is closed on their symbols. others: what the broker holds besides, which no order of the desk bought. kept:
+    what is held and will not be closed by these orders."""
 
     orders: list[str]
     left: list[str]
     others: list[BrokerPosition]
+    kept: list[Kept]
 
 
 def flatten(context: SubmissionContext, by: str, why: str, *, everything: bool = False) -> Flattened:
@@ -183,11 +186,13 @@ def flatten(context: SubmissionContext, by: str, why: str, *, everything: bool =
     token = context.lease.acquire()
     left = _cancelled(context)
     with context.store.read() as session:
-        busy = {load_order(session, id_).symbol for id_ in left}
+        busy = {order.symbol: order for order in (load_order(session, id_) for id_ in left)}
     shown = _shown(context)
     with context.store.read() as session:
         closing, others = (shown, []) if everything else own_and_others(session, context.broker.name, shown)
-    held = [row for row in _orderable(context, closing) if underlying_of(row.symbol) not in busy]
+        lacking = list(not_there(session, context.broker.name, shown))
+    orderable = _orderable(context, closing)
+    held = [row for row in orderable if underlying_of(row.symbol) not in busy]
     held.sort(key=lambda row: row.quantity > 0)  # written calls are bought back before the shares that cover them go
     quotes = {row.symbol: _price(context, row) for row in held}
     with context.store.session() as session:
@@ -200,7 +205,11 @@ def flatten(context: SubmissionContext, by: str, why: str, *, everything: bool =
         _await_fills(context, group)
     with context.store.session() as session:
         accounts.release(session, context.broker.name, token)
-    return Flattened(ids, left, others)
+    with context.store.read() as session:
+        sent = [load_order(session, id_) for id_ in ids]
+        unknown = {order.contract or order.symbol: order for order in sent if order.state == OrderState.UNKNOWN}
+    kept = [*kept_positions(closing, orderable, busy, unknown), *lacking]
+    return Flattened(ids, left, others, kept)
 
 
 def _shown(context: SubmissionContext) -> list[BrokerPosition]:
@@ -233,7 +242,7 @@ def own_and_others(
     own, others = [], []
     for row in shown:
         theirs, ours = exact(row.quantity), position_here(session, account, row.symbol)
-        common = min(abs(theirs), abs(ours)) * (1 if theirs > 0 else -1) if theirs * ours > 0 else Decimal(0)
+        common = common_part(theirs, ours)
         own += [row.model_copy(update={"quantity": float(common)})] if common else []
         if theirs != common:
             others.append(row.model_copy(update={"quantity": float(theirs - common)}))
@@ -494,6 +503,8 @@ class _Halt:
         if closing is not None:
             self.complete &= all(order.state == OrderState.FILLED for order in closed)
             self.listener.positions_closed(closed, filled)
+        for row in done.kept if done is not None else ():
+            self.fail(row.error())
         if done is not None and done.others:
             self.listener.others_left(done.others)
 

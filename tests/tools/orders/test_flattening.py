@@ -97,6 +97,8 @@ def test_what_the_desk_never_bought_is_named_and_left_unless_all_is_told_to_go(n
     )
     assert {row.symbol: row.quantity for row in done.others} == {"AAA": 5, "BBB": 7, "CCC": 2}
     assert listed(done.others) == "AAA 5, BBB 7, CCC 2"
+    kept = [(row.symbol, row.quantity, row.why.partition("and ")[2]) for row in done.kept]
+    assert kept == [("BBB", -3, "the broker shows 7"), ("DDD", 1, "the broker shows 3")]
     rest, left = desk.flatten(_command(desk), "somebody", "fire", everything=True)
     assert {(row.symbol, row.side, row.quantity) for row in rest} >= {("AAA", "sell", 5), ("CCC", "sell", 2)}
     assert left == []
@@ -131,10 +133,13 @@ def test_nothing_is_closed_beside_an_order_with_an_unknown_end(new_desk: NewDesk
     assert unknown.state == OrderState.UNKNOWN
     wire.cut = {"lookup", "cancel"}
     _halt(desk)
-    outcomes, left = desk.flatten(_command(desk), "somebody", "fire")
-    assert left == [str(unknown.order_id)]
-    assert [(row.symbol, row.state) for row in outcomes] == [("BBB", "filled")]
+    done = flatten(_command(desk), "somebody", "fire")
+    assert done.left == [str(unknown.order_id)]
+    assert [(row.symbol, row.state) for row in desk.outcomes(done.orders)] == [("BBB", "filled")]
     assert desk.positions() == {"AAA": 10}
+    (kept,) = done.kept
+    assert str(kept.error()).startswith(f"AAA: 10 held, not sold: order {unknown.order_id} (sell 10) is unknown")
+    assert "desk reconcile" in kept.remedy
 
 
 def test_open_orders_are_cancelled_before_their_positions_are_closed(new_desk: NewDesk) -> None:
