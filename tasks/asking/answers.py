@@ -16,7 +16,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.models.text import SHORT_ID
 from chordesk.tasks.asking.questions import Question
 from chordesk.tasks.reading.accounts import AccountDetail, account_detail, held_symbols
-from chordesk.tasks.reading.changes import since_of
+from chordesk.tasks.reading.changes import last_close, since_of
 from chordesk.tools.ledger import account_money
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders.snapshots import Snapshot, take_snapshot
@@ -65,6 +65,8 @@ class Desk:
         """Return the moment from which on a question asks, None where it names none."""
         if question.since is None:
             return None
+        if question.since == "close":
+            return last_close(self.settings, self.now)
         if question.since == "today":
             midnight = self.now.astimezone(zone_of(self.settings.exchange))
             return midnight.replace(hour=0, minute=0, second=0, microsecond=0).astimezone(dt.UTC)

@@ -11,6 +11,7 @@ from sqlalchemy import func
 from sqlmodel import Session, col, select
 
 from chordesk.models.exchanges import at_listing
+from chordesk.models.settings.running_desk import BACKTEST
 from chordesk.models.states import ORDER_OPEN, OrderState
 from chordesk.models.tables.orders import Fill, Order
 from chordesk.models.tables.runs import Run, Turn, Verdict
@@ -27,7 +28,7 @@ from chordesk.tasks.asking.answers import (
     share,
 )
 from chordesk.tasks.asking.questions import Question
-from chordesk.tasks.engine.budgets import cost_of, use_of_day
+from chordesk.tasks.engine.budgets import RULES, cost_of, use_of_day
 from chordesk.tasks.reading.accounts import PositionValue, equity_curve
 from chordesk.tasks.reading.chain import order_label
 from chordesk.tools.decimals import plain
@@ -261,25 +262,44 @@ def cost(desk: Desk, question: Question) -> Answer:
             )  # fmt: skip
         since = desk.since(question)
         if since is not None and question.since != "today":
-            spent = session.exec(
-                select(func.coalesce(func.sum(Turn.total_tokens), 0)).where(col(Turn.finished_at) >= since)
-            ).one()
-            text = f"{spent:,} tokens since {desk.time(since)}"
-            return Answer(question=question.text, intent="cost", text=text, facts={"tokens": spent})
+            return _since(session, desk, question, since)
         used = use_of_day(session, desk.settings)
-        roles = Counter[str]()
         begun = dt.datetime.now(dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        spent_by = select(Turn.role, func.sum(Turn.total_tokens)).where(col(Turn.finished_at) >= begun)
-        for role, tokens in session.execute(spent_by.group_by(Turn.role)).all():
-            roles[role] += tokens or 0
+        counted, played = _tokens_by_role(session, begun)
     budget = desk.settings.budget_day_tokens
     limit = f" of {budget:,} a UTC day (DESK_BUDGET_DAY_TOKENS)" if budget else ", without a limit"
-    told = ", ".join(f"{role} {tokens:,}" for role, tokens in roles.most_common(5) if tokens)
-    text = f"{used.tokens:,} tokens{limit}; {used.cost}{f'; {told}' if told else ''}"
-    return Answer(
-        question=question.text, intent="cost", text=text,
-        facts={"tokens": used.tokens, "budget": budget, "usd": used.cost.usd, "roles": dict(roles)},
-    )  # fmt: skip
+    text = f"{used.tokens:,} tokens{limit}; {used.cost}{_told(counted, played)}"
+    facts = {"tokens": used.tokens, "budget": budget, "usd": used.cost.usd, "roles": dict(counted), "played": played}
+    return Answer(question=question.text, intent="cost", text=text, facts=facts)
+
+
+def _since(session: Session, desk: Desk, question: Question, since: dt.datetime) -> Answer:
+    counted, played = _tokens_by_role(session, since)
+    spent = sum(counted.values())
+    text = f"{spent:,} tokens since {desk.time(since)}{_told(counted, played)}"
+    facts = {"tokens": spent, "roles": dict(counted), "played": played}
+    return Answer(question=question.text, intent="cost", text=text, facts=facts)
+
+
+def _tokens_by_role(session: Session, since: dt.datetime) -> tuple[Counter[str], int]:
+    """Return the tokens of turns that ended since, by role; and those of backtests that rules played, apart: they count
+    to no budget."""
+    of_backtest = col(Run.account).startswith(BACKTEST) & (col(Turn.provider) == RULES)
+    spent = select(Turn.role, of_backtest, func.sum(Turn.total_tokens)).join(Run, col(Run.id) == col(Turn.run_id))
+    counted, played = Counter[str](), 0
+    spent = spent.where(col(Turn.finished_at) >= since).group_by(Turn.role, of_backtest)
+    for role, is_played, tokens in session.execute(spent).all():
+        if is_played:
+            played += tokens or 0
+        else:
+            counted[role] += tokens or 0
+    return counted, played
+
+
+def _told(counted: Counter[str], played: int) -> str:
+    roles = ", ".join(f"{role} {tokens:,}" for role, tokens in counted.most_common(5) if tokens)
+    beside = f"{played:,} more of backtests by rules, which count to no budget" if played else ""
+    return "".join(f"; {one}" for one in (roles, beside) if one)
 
 
 def found_run(session: Session, part: str) -> Run:

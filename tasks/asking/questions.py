@@ -175,6 +175,8 @@ def _since(text: str) -> str | None:
         return "1w"
     if re.search(r"\b(?:last|past) hour\b", text):
         return "1h"
+    if re.search(r"\byesterday\b|\blast close\b", text):
+        return "close"
     if re.search(r"\btoday\b|\bthis (?:morning|day)\b", text):
         return "today"
     return None

@@ -83,6 +83,7 @@ def test_words_in_capitals_are_no_symbols_unless_the_desk_knows_them() -> None:
         ("what changed since 2026-11-27T09:30", "2026-11-27T09:30", None),
         ("orders of this week", "1w", None),
         ("trades today", "today", None),
+        ("cost yesterday", "close", None),
         ("the 5 weakest holdings", None, 5),
         ("weakest three", None, 3),
         ("last 20 runs", None, 20),
