@@ -47,7 +47,7 @@ def require_one_unit(symbol: str, rows: Mapping[str, Sequence[Any]], currency: s
 
 
 def _strange(rows: Mapping[str, Sequence[Any]], last: object) -> Iterator[str]:
-    days, closes = rows.get("date") or rows["start"], rows["close"]
+    days, closes = rows["date"] if "date" in rows else rows["start"], rows["close"]
     for at, day in enumerate(days):
         prices = [rows[name][at] for name in ("open", "high", "low", "close")]
         if is_flip(min(prices), max(prices)):

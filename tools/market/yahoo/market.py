@@ -340,7 +340,8 @@ _RATES_END = dt.time(17)  # in New York, when a day of exchange rates ends
 # Calendar days: quarters of an hour reach back 60 at Yahoo, hours 730, more than a chart has use for.
 _INTRADAY_DAYS: Mapping[IntradayInterval, int] = {"hour": 160, "15min": 58}
 _FETCHERS = 8
-_LEAST_PART = Decimal(1).scaleb(-8)  # of a coin
+_MOST_DECIMALS = 8
+_LEAST_PART = Decimal(1).scaleb(-_MOST_DECIMALS)  # of a coin
 # The chain that is looked at is the first with so many days left: nearer ones are mostly noise.
 _DAYS_TO_EXPIRY = 20
 
@@ -375,10 +376,11 @@ def _share_of(root: str) -> str:
     return _roots().get(root, root)
 
 
-def _steps_of(listing: Listing, decimals: float | None) -> dict[str, Decimal]:
+def _steps_of(listing: Listing, decimals: object) -> dict[str, Decimal]:
     """Return by what a pair is traded on paper: Yahoo's prices are of no venue that would state its steps. Prices have
-    the decimals that Yahoo writes, quantities eight, as the parts of a coin are counted."""
-    if listing.kind != "crypto" or decimals is None:
+    the decimals that Yahoo writes, quantities eight, as the parts of a coin are counted. Nothing where Yahoo states
+    what is no number of decimals, so that nothing is opened at steps that nobody stated."""
+    if listing.kind != "crypto" or not isinstance(decimals, float) or decimals not in range(_MOST_DECIMALS + 1):
         return {}
     return {"price_step": Decimal(1).scaleb(-int(decimals)), "quantity_step": _LEAST_PART, "lot": _LEAST_PART}
 

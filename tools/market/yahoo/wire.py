@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from chordesk.models.errors import DeskError, MarketError, MarketUnavailable
+from chordesk.models.exchanges import CRYPTO, currency_of, exchange_code
 from chordesk.models.features import require_source
 from chordesk.models.home import make_folder
 from chordesk.models.market import ChainRow, Headline, parse_contract
@@ -22,7 +23,7 @@ from chordesk.models.money import COINS
 from chordesk.tools.decimals import finite
 from chordesk.tools.market.fetching import REQUEST_SECONDS, Source
 from chordesk.tools.market.home import major_of, require_home, require_traded
-from chordesk.tools.market.units import require_one_unit
+from chordesk.tools.market.units import REMEDY, require_one_unit
 
 T = TypeVar("T")
 
@@ -198,6 +199,9 @@ def _in_major(symbol: str, rows: Rows, stated: Section) -> Rows:
         remedy = "leave it out, or wait until Yahoo states it: prices without a currency are not traded on"
         raise MarketError(f"Yahoo states no currency of {symbol}", remedy=remedy)
     major, parts = found
+    if exchange_code(symbol) == CRYPTO and major != currency_of(symbol):
+        reason = f"{symbol} is priced in {currency_of(symbol)} by its symbol, and in {major} at Yahoo"
+        raise MarketError(reason, remedy=REMEDY)
     require_one_unit(symbol, rows, major, last)
     if parts != 1:
         for name in _MONEY_COLUMNS & rows.keys():
@@ -301,7 +305,8 @@ def _columns(
 ) -> dict[str, list[Any]]:
     columns = {name: name.lower() for name in ("Open", "High", "Low", "Close", "Volume")} | dict(more)
     kept: dict[str, list[Any]] = {name: [] for name in (key, *columns.values())}
-    for stamp, *row in frame[list(columns)].itertuples(name=None):
+    rows = () if frame is None or frame.empty else frame[list(columns)].itertuples(name=None)
+    for stamp, *row in rows:
         prices = [float(value) for value in row]
         if not all(math.isfinite(price) and price > 0 for price in (*prices[:4], *prices[5:6])):
             continue

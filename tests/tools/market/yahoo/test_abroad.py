@@ -179,6 +179,25 @@ def test_a_name_that_is_not_where_its_suffix_says_is_refused(
         at("XLON", "2024-03-15T17:00+00:00").quote("AZN.L")
 
 
+def test_a_pair_in_another_money_than_its_symbol_says_is_refused(at: Open, far: FarYahoo) -> None:
+    chart(far, "BTC-USD", [60_000.0])
+    far.listed["BTC-USD"]["currency"] = "EUR"
+    market = at("CRYPTO", "2024-03-15T12:00+00:00")
+    for ask in (market.listing, market.quote):
+        with pytest.raises(MarketError, match="BTC-USD is priced in USD by its symbol, and in EUR at Yahoo"):
+            ask("BTC-USD")
+
+
+@pytest.mark.parametrize("rows", [[], [(FRIDAY, None, None, None, None, 0)]])
+def test_a_chart_without_a_price_is_of_an_unknown_symbol(at: Open, far: FarYahoo, rows: list[Any]) -> None:
+    far.charts["AZN.L"] = rows
+    market = at("XLON", "2024-03-15T17:00+00:00")
+    for ask in (market.quote, lambda symbol: market.bars(symbol, 5)):
+        with pytest.raises(MarketError, match=r"unknown symbol AZN\.L"):
+            ask("AZN.L")
+    assert market.listing("AZN.L").currency == "GBP"
+
+
 def test_pairs_have_weekends(at: Open, far: FarYahoo) -> None:
     days = chart(far, "BTC-USD", [60_000.0 + n for n in range(5)], dt.date(2024, 3, 18))
     market = at("CRYPTO", "2024-03-18T12:00+00:00")
@@ -188,6 +207,15 @@ def test_pairs_have_weekends(at: Open, far: FarYahoo) -> None:
     terms = listing_terms(market.listing("BTC-USD"))
     assert (terms.why_not, terms.price(Decimal("60004.567"), ROUND_FLOOR)) == (None, Decimal("60004.56"))
     assert terms.quantity(Decimal("0.123456789"), opens=True) == Decimal("0.12345678")
+
+
+@pytest.mark.parametrize(("hint", "opens"), [(8, True), (0, True), ("many", False), (-3, False), (2.5, False)])
+def test_a_pair_is_opened_at_decimals_that_are_stated(at: Open, far: FarYahoo, hint: object, opens: bool) -> None:
+    chart(far, "BTC-USD", [60_000.0])
+    far.listed["BTC-USD"]["priceHint"] = hint
+    terms = listing_terms(at("CRYPTO", "2024-03-15T12:00+00:00").listing("BTC-USD"))
+    assert opens or "the price steps of BTC-USD are not known" in (terms.why_not or "")
+    assert (terms.why_not is None) == opens
 
 
 def test_no_list_of_new_york_is_the_universe_of_another_exchange(at: Open) -> None:
