@@ -13,8 +13,9 @@ from decimal import Decimal
 from pathlib import Path
 
 from chordesk.models.errors import UsageError
+from chordesk.models.market import parse_contract
 from chordesk.models.outside import Oversized
-from chordesk.models.statements import Read, Statement
+from chordesk.models.statements import Holding, LeftOut, Read, Statement
 from chordesk.models.text import one_line
 from chordesk.tools.holdings.formats import flex
 from chordesk.tools.holdings.formats.degiro import DEGIRO
@@ -169,9 +170,21 @@ def _finished(sheet: Sheet, found: Statement, parsed: Parsed, hints: Hints, rate
         if rate <= 0:
             sheet.error(1, f"the file's rate of {currency} would be {rate:f}: a rate is above 0")
     rows = tuple(
-        replace(one, rate=one.rate or parsed.dollars(one.currency) or rates.get(one.currency)) for one in found.holdings
+        replace(one, rate=one.rate or parsed.dollars(one.currency) or rates.get(one.currency))
+        for one in found.holdings
+        if not _is_over(one, as_of, parsed)
     )
     return replace(found, as_of=as_of, holdings=rows)
+
+
+def _is_over(row: Holding, as_of: dt.date, parsed: Parsed) -> bool:
+    """Whether a row is a contract that had expired by the file's day, which is left out by name."""
+    contract = parse_contract(row.symbol) if row.symbol else None
+    if contract is None or contract.expiry >= as_of:
+        return False
+    why = f"expired on {contract.expiry}, before the file's day, {as_of}"
+    parsed.left_out.append(LeftOut(row.line, contract.symbol, why))
+    return True
 
 
 def formats() -> Sequence[Format]:

@@ -14,6 +14,7 @@ from chordesk.models.money import DOLLAR, Money
 from chordesk.models.statements import Holding
 from chordesk.tools.decimals import exact
 from chordesk.tools.holdings.keeping import Outside, OutsideAccount
+from chordesk.tools.market.clock import clock_day
 from chordesk.tools.market.fx import rate_into
 from chordesk.tools.market.prices import splits_since
 from chordesk.tools.market.protocol import Floats
@@ -72,7 +73,7 @@ def symbols_of(accounts: Iterable[OutsideAccount]) -> list[str]:
 
 
 class Rates:
-    """What one unit of a currency is worth in the account's: as the market knows it now, and as files or people said.
+    """What one unit of a currency is worth in the account's: as the market knows it now, else as files or people said.
 
     A file states US dollars, so that for an account in another currency its rate is crossed over the dollar."""
 
@@ -85,18 +86,12 @@ class Rates:
         self._known: dict[str, Decimal | None] = {self._money.base: Decimal(1)}
 
     def now(self, currency: str) -> Decimal | None:
-        """Return the market's rate, else what was stated; None where nobody knows one."""
+        """Return the market's rate, else what the newest account stated, so that a currency has one rate in a view;
+        None where nobody knows one."""
         found = self._of_market(currency)
-        return found if found is not None else self.stated(self._dollars.get(currency))
+        return found if found is not None else self._stated(self._dollars.get(currency))
 
-    def then(self, row: Holding) -> Decimal | None:
-        """Return the rate of a row's values: its own, else that of now."""
-        if row.currency == self._money.base:
-            return Decimal(1)
-        own = self.stated(row.rate) if row.rate is not None else None
-        return own if own is not None else self.now(row.currency)
-
-    def stated(self, dollars: Decimal | None) -> Decimal | None:
+    def _stated(self, dollars: Decimal | None) -> Decimal | None:
         if dollars is None:
             return None
         of_dollar = self._of_market(DOLLAR)
@@ -114,16 +109,20 @@ class Rates:
 
 
 def worths(context: ToolContext, accounts: Sequence[OutsideAccount], known: Priced) -> list[Worth]:
-    rates = Rates(context, accounts)
-    return [_worth(context, each, known, rates) for one in accounts for each in one.positions]
+    rates, today = Rates(context, accounts), clock_day(context.clock)
+    return [_worth(context, each, known, rates, today) for one in accounts for each in one.positions]
 
 
-def _worth(context: ToolContext, outside: Outside, known: Priced, rates: Rates) -> Worth:
+def _worth(context: ToolContext, outside: Outside, known: Priced, rates: Rates, today: dt.date) -> Worth:
     row, symbol = outside.row, outside.symbol
-    rate = rates.then(row)
+    rate = rates.now(row.currency)
     stated = _stated(row, symbol, rate)
     unit = 1.0 if rate is None else float(rate)
-    if row.kind != "cash" and symbol is not None and parse_contract(symbol) is None:
+    contract = parse_contract(symbol) if symbol is not None else None
+    if contract is not None and contract.expiry < today:  # the file's value was that of a day before
+        why = f"it expired on {contract.expiry}, and what it became is not known: import a newer file"
+        return Worth(outside, None, why=why, rate=unit)
+    if row.kind != "cash" and symbol is not None and contract is None:
         close, money = known.closes.get(symbol), _currency(symbol)
         # Where the file states no value, its currency says nothing of the listing that a person named.
         is_valued = row.value is not None or row.price is not None

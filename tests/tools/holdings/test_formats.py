@@ -61,7 +61,7 @@ def test_a_file_is_recognised_by_its_columns_and_comes_to_what_it_holds(name: st
 def test_symbols_contracts_and_costs_are_in_the_desk_s_spelling() -> None:
     rows = {name: {row.key: row for one in read(name, STATED if EXPECTED[name][1] is None else HINTS).statements
                    for row in one.holdings} for name in EXPECTED}  # fmt: skip
-    assert rows["fidelity.csv"]["AAPL260116C00200000"].quantity == -1
+    assert rows["fidelity.csv"]["AAPL270115C00200000"].quantity == -1
     assert rows["schwab.csv"]["MSFT260116P00400000"].value == -2150
     assert rows["etrade.csv"]["QQQ261231P00600000"].cost == 5000
     assert rows["moomoo.csv"]["MSFT260117C00400000"].kind == "option"
@@ -101,6 +101,14 @@ def test_lots_are_one_holding_and_rows_of_an_earlier_day_are_left_out(tmp_path: 
     (row,) = found.statements[0].holdings
     assert (row.quantity, row.price) == (10, 181)
     assert [(left.line, left.why) for left in found.left_out] == [(2, "of an earlier day than 2025-12-31")]
+
+
+def test_a_contract_that_had_expired_by_the_files_day_is_left_out_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "expired.csv"
+    path.write_text("symbol,quantity,price,as_of\nIBM100619C00130000,2,3.10,2010-08-09\nIBM,5,130,2010-08-09\n")
+    found = read_file(path, HINTS)
+    assert [row.symbol for row in found.statements[0].holdings] == ["IBM"]
+    assert [(left.line, left.text) for left in found.left_out] == [(2, "IBM100619C00130000")]
 
 
 def cut(text: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from chordesk.models.database.store import Store
 from chordesk.models.errors import MarketError, UsageError
-from chordesk.models.money import FxRate
+from chordesk.models.money import FxRate, Money
 from chordesk.models.statements import Holding, Read, Statement
 from chordesk.models.tables.orders import Account, Position
 from chordesk.models.thesis import Pooled
@@ -20,6 +20,7 @@ from chordesk.tools.holdings.portfolio_view import portfolio_view
 from chordesk.tools.holdings.reading import read_file
 from chordesk.tools.holdings.valuing import priced, symbols_of, worths
 from chordesk.tools.holdings.whole_book import RULE, part_of
+from chordesk.tools.market.fx import rate_into
 from chordesk.tools.portfolio.holdings import standing_of
 from chordesk.tools.portfolio.size_bounds import sizing
 from tests.tools.conftest import MakeContext
@@ -150,7 +151,8 @@ def test_names_without_a_ticker_are_mapped_and_forgotten_accounts_are_gone(
     close = float(market.histories["A"].close[-1])
     assert rows["APPLE INC"].value == pytest.approx(10 * close)
     assert (rows["APPLE INC"].by, rows["ASML HOLDING"].by) == ("market", "file")
-    assert rows["ASML HOLDING"].value == pytest.approx(3251.0 * 1805.0 / 1671.3)
+    of_market = rate_into(market, "EUR", Money("USD")).rate  # the file's own is another
+    assert rows["ASML HOLDING"].value == pytest.approx(3251.0 * of_market)
     # A sum of activity has no value: what a person named is worth its market's price, whatever it was bought in.
     summed = replace(found[0].positions[1].row, price=None, value=None, currency="CHF", rate=None)
     bare = replace(found[0], positions=(replace(found[0].positions[1], row=summed),))
@@ -189,14 +191,16 @@ class Converts(Named):
 
 
 def test_the_whole_is_valued_in_the_currency_of_the_desk(store: Store, make_context: MakeContext) -> None:
-    """By hand: 1,000 dollars are 800 euros, and a file's 1.25 dollars for a pound 1 euro; of dinars nobody knows."""
+    """By hand: 1,000 dollars are 800 euros, whatever a file's own rate is, and a file's 1.25 dollars for an Egyptian
+    pound 1 euro; of dinars nobody knows, nor of a contract that has expired since what it became."""
     rows = [
-        Holding(1, "Cash", "cash", Decimal(1000), "USD", value=Decimal(1000), rate=Decimal(1)),
+        Holding(1, "Cash", "cash", Decimal(1000), "USD", value=Decimal(1000), rate=Decimal("1.01")),
         Holding(2, "Cash", "cash", Decimal(500), "EUR", value=Decimal(500)),
-        Holding(3, "Bond", "other", Decimal(1), "GBP", value=Decimal(300), rate=Decimal("1.25")),
+        Holding(3, "Bond", "other", Decimal(1), "EGP", value=Decimal(300), rate=Decimal("1.25")),
         Holding(4, "Note", "other", Decimal(1), "KWD", value=Decimal(300)),
         Holding(5, "A", "share", Decimal(10), "USD", "A", price=Decimal(100), rate=Decimal(1)),
-        Holding(6, "P", "option", Decimal(-2), "USD", "A101218P00090000", price=Decimal(3), rate=Decimal(1)),
+        Holding(6, "P", "option", Decimal(-2), "USD", "A401221P00090000", price=Decimal(3), rate=Decimal(1)),
+        Holding(7, "X", "option", Decimal(2), "USD", "A090619C00090000", price=Decimal(3), rate=Decimal(1)),
     ]
     imported(store, a_read(Statement("", tuple(rows), TODAY)))
     with store.read() as session:
@@ -207,7 +211,8 @@ def test_the_whole_is_valued_in_the_currency_of_the_desk(store: Store, make_cont
     by_line = {one.outside.row.name: one for one in worths(context, found, known)}
     close = float(market.histories["A"].close[-1])
     values = {name: one.value for name, one in by_line.items() if name != "Cash"}
-    assert values == {"Bond": 300.0, "Note": None, "A": pytest.approx(8 * close), "P": pytest.approx(-480.0)}
+    assert values == {"Bond": 300.0, "Note": None, "A": pytest.approx(8 * close), "P": pytest.approx(-480.0), "X": None}
+    assert "expired on 2009-06-19" in by_line["X"].why
     assert "no rate of KWD" in by_line["Note"].why
     put = part_of(by_line["P"], known)
     assert put.exposure == pytest.approx(2 * 90 * 100 * 0.8)
