@@ -272,13 +272,23 @@ def give_ticker(session: Session, written: str, ticker: str | None) -> int:
 def accounts(session: Session, today: dt.date | None = None) -> list[OutsideAccount]:
     """Return the outside accounts by name, each with its newest snapshot. today: snapshots of later days do not exist
     yet, so that nothing later is seen."""
-    known = tickers(session)
-    found = []
+    held = []
     for row in session.exec(select(HoldingsAccount).order_by(col(HoldingsAccount.name))):
         newest = _newest(session, row.name)
         if newest is not None and (today is None or newest.as_of <= today):
-            found.append(_account(session, row, newest, known))
-    return found
+            held.append((row, newest, _held(session, newest)))
+    known = {**_learned(one for _, _, rows in held for one in rows), **tickers(session)}
+    return [_account(row, newest, rows, known) for row, newest, rows in held]
+
+
+def _learned(rows: Iterable[Holding]) -> dict[str, str]:
+    """Return the tickers that files give ISINs: what one file names, another that has the ISIN alone holds too. Where
+    two disagree a person decides."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        if row.isin and row.symbol and row.kind != "option":
+            found.setdefault(row.isin, set()).add(row.symbol)
+    return {isin: next(iter(symbols)) for isin, symbols in found.items() if len(symbols) == 1}
 
 
 def linked_homes(session: Session) -> dict[str, tuple[str, Callable[[str], bool]]]:
@@ -293,18 +303,23 @@ def earlier(session: Session, name: str) -> tuple[Outside, ...]:
     rows = select(HoldingsSnapshot).where(col(HoldingsSnapshot.account) == name)
     others = [one for one in session.exec(rows) if newest is not None and one.id != newest.id]
     row = session.get(HoldingsAccount, name)
-    return _account(session, row, others[0], tickers(session)).positions if others and row is not None else ()
+    if not others or row is None:
+        return ()
+    return _account(row, others[0], _held(session, others[0]), tickers(session)).positions
+
+
+def _held(session: Session, snapshot: HoldingsSnapshot) -> list[Holding]:
+    rows = session.exec(
+        select(HoldingsPosition)
+        .where(col(HoldingsPosition.snapshot_id) == snapshot.id)
+        .order_by(col(HoldingsPosition.line))
+    )
+    return [_holding(one) for one in rows]
 
 
 def _account(
-    session: Session, row: HoldingsAccount, newest: HoldingsSnapshot, known: Mapping[str, str]
+    row: HoldingsAccount, newest: HoldingsSnapshot, held: Sequence[Holding], known: Mapping[str, str]
 ) -> OutsideAccount:
-    rows = session.exec(
-        select(HoldingsPosition)
-        .where(col(HoldingsPosition.snapshot_id) == newest.id)
-        .order_by(col(HoldingsPosition.line))
-    )
-    held = [_holding(one) for one in rows]
     positions = tuple(Outside(row.name, newest.as_of, one, _symbol(one, known)) for one in held)
     return OutsideAccount(row.name, newest.source, newest.as_of, newest.created_at, positions, newest.summed, row.home)
 

@@ -16,6 +16,7 @@ from chordesk.models.exchanges import HOME, currency_of
 from chordesk.models.money import DOLLAR
 from chordesk.tools.decimals import rounded
 from chordesk.tools.holdings.keeping import OutsideAccount, accounts
+from chordesk.tools.holdings.names import ISIN
 from chordesk.tools.holdings.valuing import Priced, Worth, priced, symbols_of, worths
 from chordesk.tools.market.clock import clock_day, exchange_hours
 from chordesk.tools.model_tools.portfolio import portfolio_get, store_of
@@ -193,12 +194,15 @@ def _outside(worth: Worth) -> _Held:
 
 
 def _lines(context: ToolContext, rows: Sequence[_Held], total: float) -> list[HoldingRow]:
-    groups: defaultdict[tuple[str, str, str], list[_Held]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str], list[_Held]] = defaultdict(list)
     for one in rows:
-        groups[(one.name, one.kind, one.currency)].append(one)
+        groups[_line_of(one)].append(one)
     sectors = {one.symbol: listing_of(context, one.symbol).sector for one in rows if one.symbol and one.kind != "cash"}
     found = []
-    for (name, kind, currency), some in groups.items():
+    for some in groups.values():
+        name, kind = some[0].name, next((each for each in _TELLING if each in {one.kind for one in some}), some[0].kind)
+        currencies = {one.currency for one in some}
+        currency = currencies.pop() if len(currencies) == 1 else _currency(some[0].symbol or "")
         known = [one.value for one in some if one.value is not None]
         value = sum(known) if known else None
         found.append(
@@ -212,6 +216,17 @@ def _lines(context: ToolContext, rows: Sequence[_Held], total: float) -> list[Ho
             )
         )  # fmt: skip
     return sorted(found, key=lambda one: (-abs(one.weight or 0.0), one.name))
+
+
+_TELLING = ("fund", "crypto", "other")  # a file that does not say what a row is of calls it a share
+
+
+def _line_of(one: _Held) -> tuple[str, str]:
+    """Return what the rows of one holding share: its symbol or ISIN, whatever kind and currency each file calls it."""
+    if one.kind == "cash":
+        return one.name, f"cash {one.currency}"
+    is_certain = one.symbol is not None or ISIN.fullmatch(one.name) is not None
+    return one.name, "" if is_certain else one.currency
 
 
 def _sector(row: HoldingRow) -> str:

@@ -181,6 +181,23 @@ def test_a_standing_has_the_whole_book_s_bound_and_names_nothing_of_it(hold: Hol
     assert sizing("A", Pooled(probability=0.6), standing_of(context, ["A"])).most == free, "it is of tomorrow"
 
 
+def test_one_holding_of_two_files_is_one_line(store: Store, make_context: MakeContext) -> None:
+    """Whatever kind and currency each calls it, and where one has its ISIN alone; a file that gives the ISIN another
+    ticker leaves it to a person."""
+    isin = "US0378331005"
+    ours = Holding(1, "Acme", "share", Decimal(10), "USD", "A", isin, Decimal(100), rate=Decimal(1))
+    fund = replace(ours, kind="fund", isin=None)
+    theirs = replace(ours, symbol=None, name="ACME INC", currency="EUR", rate=Decimal("1.1"))
+    for name, row in (("one", ours), ("two", fund), ("three", theirs)):
+        imported(store, a_read(Statement("", (row,), TODAY), digest=name), name)
+    context = replace(make_context(Named(waves().histories), store), account="paper")
+    lines = {one.name: (one.kind, one.currency, one.accounts) for one in portfolio_view(context, 7).holdings}
+    assert lines["A"] == ("fund", "USD", ["one", "three", "two"])
+    assert lines.keys() == {"A", "Cash"}
+    imported(store, a_read(Statement("", (replace(ours, symbol="B"),), TODAY), digest="four"), "four")
+    assert {one.name for one in portfolio_view(context, 7).holdings} == {"A", "B", isin, "Cash"}
+
+
 class Converts(Named):
     """Knows what a dollar is worth in euros, and nothing else."""
 
