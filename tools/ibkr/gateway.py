@@ -270,7 +270,7 @@ class Gateway:
         told.positions.clear()
         await self._asked("positions", client.reqPositions, "positions")
         client.cancelPositions()
-        return list(told.positions.values())
+        return [row for row in told.positions.values() if row[1]]  # IBKR names those of today that were closed, too
 
     async def _values(self) -> dict[tuple[str, str], str]:
         told, client = self._told, self._line

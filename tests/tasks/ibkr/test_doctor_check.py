@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def test_the_gateway_is_asked_and_its_trouble_told(
     assert "IBKR_ACCOUNT" in checked(template_db, tmp_path).detail
     monkeypatch.setenv("IBKR_ACCOUNT", ACCOUNT)
     with serving() as tws:
+        tws.positions["IBM"] = (Decimal(0), Decimal(0))  # closed today, and still told
         found = checked(template_db, tmp_path, tws.port)
         assert (found.status, found.detail) == ("ok", "the Gateway answers: 0 positions, 0 open orders")
         tws.cash["EUR"] = tws.cash["USD"]
