@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from chordesk.models.errors import UsageError
@@ -43,6 +43,7 @@ _NAMES = columns(
     "category symbol name", category="assetcategory", symbol="symbol", name="description", code="securityid"
 )
 _RATES = columns("currency amount", currency="currency", amount="exchangerate; number")
+_IN_BASE = "Base Currency Summary"
 _SECTIONS = {
     "Open Positions": _POSITIONS,
     "Cash Report": _CASH,
@@ -111,7 +112,9 @@ def _read(sheet: Sheet) -> Parsed:
         if section == "Open Positions":
             _positions(sheet, table, out, found, own, codes)
         elif section == "Cash Report":
-            _cash(table, out, found, own)
+            _cash(table, out, found, own, base[1] if base is not None else "")
+    if not sheet.hints.without_total:
+        _require_whole(sheet, tables, out, found, base[1] if base is not None else "")
     for one in found.values():
         one.as_of = as_of
     out.drafts = list(found.values())
@@ -199,18 +202,59 @@ def _position(
     )  # fmt: skip
 
 
-def _cash(table: Table, out: Parsed, found: dict[str, Draft], own: str) -> None:
+def _cash(table: Table, out: Parsed, found: dict[str, Draft], own: str, base: str) -> None:
+    stated: dict[str, tuple[Row, Decimal]] = {}
+    held: dict[str, list[Holding]] = {}
     for row in table.rows:
-        currency = table.raw(row, "currency")
-        if row.cell(1) != "Data" or table.raw(row, "what") != "Ending Cash" or len(currency) != 3:
+        currency, account = table.raw(row, "currency"), table.raw(row, "account") or own
+        if row.cell(1) != "Data" or table.raw(row, "what") != "Ending Cash":
             continue
         amount = table.number(row, "amount")
-        if amount:
-            made = holding(
-                table, row, name="Cash", kind="cash", currency=currency, value=amount, rate=out.dollars(currency)
-            )
-            if made is not None:
-                drafts_of(found, table.raw(row, "account") or own).holdings.append(made)
+        if currency == _IN_BASE and amount is not None:
+            stated[account] = (row, amount)
+        if not amount or len(currency) != 3:
+            continue
+        made = holding(
+            table, row, name="Cash", kind="cash", currency=currency, value=amount, rate=out.dollars(currency)
+        )
+        if made is not None:
+            drafts_of(found, account).holdings.append(made)
+            held.setdefault(account, []).append(made)
+    for account, (row, whole) in stated.items():
+        _check_cash(table.sheet, row, whole, held.get(account, []), out.rates, base)
+
+
+def _check_cash(
+    sheet: Sheet, row: Row, stated: Decimal, held: Sequence[Holding], rates: Mapping[str, Decimal], base: str
+) -> None:
+    """Hold the sum that the file states in its base currency against the rows of all currencies, up to the rounding of
+    each rate: half of its last place, times the amount."""
+    if not base or any(one.currency not in rates for one in held):
+        return  # what lacks a rate is told as such
+    total, rounding = Decimal(0), Decimal("0.01") * (len(held) + 1)
+    for one in held:
+        rate = rates[one.currency]
+        total += one.quantity * rate
+        if one.currency != base:
+            rounding += abs(one.quantity) * Decimal(1).scaleb(int(rate.as_tuple().exponent)) / 2
+    if abs(stated - total) > rounding:
+        sheet.error(row, f"the file's cash in {base} is {stated:,.2f}, and its rows come to {total:,.2f}")
+
+
+def _require_whole(
+    sheet: Sheet, tables: list[tuple[str, Table]], out: Parsed, found: dict[str, Draft], base: str
+) -> None:
+    """A statement that was cut between two sections shows no broken row. It lists its positions before what they are
+    called and what their currencies are worth, so that these are missing then."""
+    rows = [one for draft in found.values() for one in draft.holdings]
+    names = any(section == "Financial Instrument Information" for section, _ in tables)
+    if not names and any(one.kind != "cash" for one in rows):
+        lacks = "section Financial Instrument Information"
+    elif base and (unrated := sorted({one.currency for one in rows} - out.rates.keys())):
+        lacks = f"exchange rate of {', '.join(unrated)}"
+    else:
+        return
+    sheet.error(sheet.rows[-1], f"has no {lacks}: the file may be cut; --without-total takes it all the same")
 
 
 IBKR = Format(
