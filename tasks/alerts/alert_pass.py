@@ -239,12 +239,14 @@ def remembered(job: Job, look: Look, market: MarketData) -> tuple[AlertsState, l
     code = exchange_code(job.symbol) if job.symbol else HOME
     if look.found is None and (not look.ticks or look.ticks[-1].beyond is None):
         after.held_at = None
+        if look.ticks:
+            _crossed(after, job, Look(ticks=look.ticks[-1:]), code, before.last_at)
         after.unknown_since = after.unknown_since or exchange_day(now, code)
         after.unknown_why = look.why[:300] or "nothing is known"
         return after, []
     after.unknown_since, after.unknown_why, after.unknown_told = None, None, False
     after.last_value = look.value
-    whys = _happened(after, look) if look.found is not None else _crossed(after, job, look, code)
+    whys = _happened(after, look) if look.found is not None else _crossed(after, job, look, code, before.last_at)
     after.fired += len(whys)
     if whys:
         after.fired_at = now
@@ -265,12 +267,13 @@ def _happened(after: AlertsState, look: Look) -> list[str]:
     return [f"{texts[fresh[0]]}{more}"]
 
 
-def _crossed(after: AlertsState, job: Job, look: Look, code: str) -> list[str]:
+def _crossed(after: AlertsState, job: Job, look: Look, code: str, last_at: dt.datetime | None) -> list[str]:
+    """last_at: of the look before."""
     alert, hours, whys = job.alert, exchange_hours(code), list[str]()
     rearm = alert.rearm if alert.rearm in ("cooldown", "once") else "outside"
-    terms = Terms(alert.for_minutes, rearm, alert.cooldown_minutes, hours)  # type: ignore[arg-type]
-    fired_on = exchange_day(after.fired_at, code) if after.fired_at is not None else None
-    now = Crossing(after.armed, after.distance, after.held_at, after.fired_at, fired_on)
+    terms = Terms(alert.for_minutes, rearm, alert.cooldown_minutes, hours, job.condition.anew)  # type: ignore[arg-type]
+    fired_on, looked_on = (exchange_day(at, code) if at is not None else None for at in (after.fired_at, last_at))
+    now = Crossing(after.armed, after.distance, after.held_at, after.fired_at, fired_on, looked_on)
     for place, tick in enumerate(look.ticks):
         now, fires = step(now, tick, terms)
         if fires:

@@ -29,6 +29,11 @@ class Condition:
     def threshold(self) -> float | None:
         return self.given.get("threshold")
 
+    @property
+    def anew(self) -> bool:
+        """Whether each session has a reference of its own."""
+        return self.given.get("since") in ("close", "open")
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:

@@ -4,6 +4,9 @@ A look is at or beyond its threshold, on the other side, or unknown. An alert fi
 earlier look was on the other side: that look armed it. So the first look arms, or does not, and never fires; a price
 that is beyond a level when the alert is written has to come back before it can cross. An unknown look neither arms nor
 fires, and a span for which the condition was to hold begins again after it.
+
+A move since the last close, or since the open, is measured anew in each session: that is a new question, and the price
+was at its reference when the session began. So a later session than that of the first look begins armed.
 """
 
 from __future__ import annotations
@@ -34,31 +37,37 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a person chose. hours: of the exchange, by which `for_minutes` are counted."""
+    """What a person chose. hours: of the exchange, by which `for_minutes` are counted; anew: each session is measured
+    from a reference of its own."""
 
     for_minutes: int
     rearm: Rearm
     cooldown_minutes: int
     hours: ExchangeHours
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
     """What an alert remembers of one symbol. distance: the farthest from the threshold while it is armed; held_at: the
-    first of the looks in a row at which the condition holds; fired_on: the session of the last firing."""
+    first of the looks in a row at which the condition holds; fired_on, looked_on: the sessions of the last firing and
+    the last look."""
 
     armed: bool = False
     distance: float = 0.0
     held_at: dt.datetime | None = None
     fired_at: dt.datetime | None = None
     fired_on: dt.date | None = None
+    looked_on: dt.date | None = None
 
 
 def step(before: Crossing, tick: Tick, terms: Terms) -> tuple[Crossing, bool]:
     """Return what is remembered after a look, and whether it fires."""
+    now = replace(before, looked_on=tick.day)
+    if _begins_anew(before, tick, terms):
+        now = replace(now, armed=True, distance=1.0)  # at its reference a price is the whole move away
     if tick.beyond is None:
-        return replace(before, held_at=None), False
-    now = before
+        return replace(now, held_at=None), False
     if not now.armed and _is_back(now, tick, terms):
         now = replace(now, armed=True, distance=0.0)
     if tick.beyond < 0:
@@ -70,6 +79,13 @@ def step(before: Crossing, tick: Tick, terms: Terms) -> tuple[Crossing, bool]:
     if open_minutes(terms.hours, held_at, tick.at) < terms.for_minutes:
         return replace(now, held_at=held_at), False
     return replace(now, armed=False, held_at=None, fired_at=tick.at, fired_on=tick.day), True
+
+
+def _begins_anew(before: Crossing, tick: Tick, terms: Terms) -> bool:
+    """Return whether a look is the first of a session that is a new question. After a firing the person's other choices
+    hold: never again, or after a while."""
+    later = before.looked_on is not None and tick.day > before.looked_on
+    return terms.anew and later and (before.fired_at is None or terms.rearm == "outside")
 
 
 def _is_back(now: Crossing, tick: Tick, terms: Terms) -> bool:

@@ -152,7 +152,8 @@ class _Walk:
 
     def _crossings(self) -> Iterator[tuple[dt.date, str]]:
         rearm = self._row.rearm
-        terms = Terms(self._row.for_minutes, rearm, self._row.cooldown_minutes, self._hours)  # type: ignore[arg-type]
+        row, anew = self._row, self._condition.anew
+        terms = Terms(row.for_minutes, rearm, row.cooldown_minutes, self._hours, anew)  # type: ignore[arg-type]
         state, looks = Crossing(), self._looks()
         for day in self._days:
             ticks = looks(day)

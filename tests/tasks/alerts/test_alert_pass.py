@@ -117,6 +117,17 @@ def test_a_move_is_measured_from_the_close_before_and_a_missing_one_from_nothing
     assert state.unknown_since is None, "the 24th had nothing to be measured from; the 26th had"
 
 
+def test_each_session_asks_anew_how_far_it_moved_since_the_close(watched: Make, folder: Path) -> None:
+    """From the 24th on each low is so far below the close before, and two sessions close there."""
+    desk = watched(market="files", data=folder, replay_date=DAYS[0])
+    desk.add("falls", "move down 1%", "B")
+    for day in DAYS:
+        desk.on(day).look()
+    assert [one.slot.partition(":")[0] for one in firings(desk.app.desk.store)] == [
+        f"2010-11-{day}" for day in (18, 24, 26, 29, 30)
+    ]
+
+
 def test_what_is_not_seen_for_three_sessions_is_told_once(watched: Make, folder: Path) -> None:
     desk = watched(market="files", data=folder, replay_date=DAYS[0])
     desk.add("due", "earnings 5", "A")

@@ -46,18 +46,32 @@ def slowly(ticks: Sequence[Tick], terms: Terms) -> list[int]:
                 None,
             )
         else:
-            armed = next((at for at in range(begun, now) if arms(ticks, at, last, farthest)), None)
+            armed = next(
+                (
+                    at
+                    for at in range(begun, now + 1)
+                    if (at < now and arms(ticks, at, last, farthest)) or (terms.anew and begins(ticks, at))
+                ),
+                None,
+            )
         if armed is None:
             continue
         held = now
         while held > armed and ticks[held - 1].beyond is not None and ticks[held - 1].beyond >= 0:
             held -= 1
         if open_minutes(HOURS, ticks[held].at, tick.at) >= terms.for_minutes:
-            farthest = max(
-                [-one.beyond for one in ticks[armed:now] if one.beyond is not None and one.beyond < 0], default=0.0
-            )
+            begun = max((at for at in range(armed, now + 1) if terms.anew and begins(ticks, at)), default=None)
+            asked = armed if begun is None or (last is not None and terms.rearm == "cooldown") else begun
+            whole = [1.0] if asked == begun else []
+            outside = [-one.beyond for one in ticks[asked:now] if one.beyond is not None and one.beyond < 0]
+            farthest = max([*whole, *outside], default=0.0)
             found.append(now)
     return found
+
+
+def begins(ticks: Sequence[Tick], at: int) -> bool:
+    """A later session than the first begins."""
+    return at > 0 and ticks[at].day > ticks[at - 1].day
 
 
 def arms(ticks: Sequence[Tick], at: int, last: int | None, farthest: float) -> bool:
@@ -84,10 +98,12 @@ def courses(draw: st.DrawFn) -> list[Tick]:
 @settings(max_examples=examples(200), deadline=None)
 @given(
     courses(), st.sampled_from([0, 1, 30, 390]), st.sampled_from(["outside", "cooldown", "once"]),
-    st.sampled_from([1, 60, 3000]),
+    st.sampled_from([1, 60, 3000]), st.booleans(),
 )  # fmt: skip
-def test_an_alert_fires_where_a_slow_script_says(ticks: list[Tick], lasts: int, rearm: Rearm, cooldown: int) -> None:
-    terms = Terms(lasts, rearm, cooldown, HOURS)
+def test_an_alert_fires_where_a_slow_script_says(
+    ticks: list[Tick], lasts: int, rearm: Rearm, cooldown: int, anew: bool
+) -> None:
+    terms = Terms(lasts, rearm, cooldown, HOURS, anew)
     assert fired(ticks, terms) == slowly(ticks, terms)
 
 

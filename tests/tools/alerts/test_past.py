@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from itertools import pairwise
 
 import pytest
 
@@ -28,6 +29,16 @@ def test_what_followed_is_counted_from_the_close_of_the_firing(market: ReplayMar
         later = bars.close[place + 1] / bars.close[place] - 1 if place + 1 < len(bars.dates) else None
         assert one.after[0] == pytest.approx(later)
     assert [note.partition(":")[0] for note in found.notes] == ["NOPE"]
+
+
+def test_a_move_since_the_close_is_a_new_question_in_each_session(market: ReplayMarket) -> None:
+    """Each session on which the low was so far below the close before, but the first, which arms."""
+    found = tried(alert("move down 2% since close"), ["IBM"], market, dt.date(2010, 5, 3), dt.date(2010, 7, 1))
+    bars = market.bars("IBM", 300)
+    places = [place for place, day in enumerate(bars.dates) if dt.date(2010, 5, 4) <= day <= dt.date(2010, 7, 1)]
+    fell = [bars.dates[at] for at in places if bars.low[at] / bars.close[at - 1] - 1 <= -0.02]
+    assert any(after - before == dt.timedelta(days=1) for before, after in pairwise(fell)), "two in a row"
+    assert [one.day for one in found.firings] == fell
 
 
 def test_what_past_sessions_do_not_show_is_refused_or_said(market: ReplayMarket) -> None:
