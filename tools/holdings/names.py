@@ -14,6 +14,7 @@ from chordesk.tools.market.home import foreign
 from chordesk.tools.market.universe import is_symbol
 
 ISIN = re.compile(r"[A-Z]{2}[A-Z0-9]{9}\d")
+_CUSIP = re.compile(r"(?=.*\d.*\d)[0-9A-Z]{8}\d")
 # Funds in which brokers keep idle cash, at a price of 1.
 SWEEPS = frozenset(
     ("SPAXX", "FDRXX", "FZFXX", "FCASH", "CORE", "FDLXX", "SPRXX", "FZDXX", "VMFXX", "VMRXX", "VUSXX", "SWVXX", "SNVXX",
@@ -67,6 +68,11 @@ def _occ(root: str, day: dt.date, kind: str, strike: Decimal) -> str | None:
     sort: Literal["call", "put"] = "call" if kind.upper().startswith("C") else "put"
     found = contract_of(letters, day, sort, strike) if letters and 0 < strike < 100_000 else None
     return found.symbol if found is not None and parse_contract(found.symbol) is not None else None
+
+
+def is_cusip(text: str) -> bool:
+    """Whether a text is the number of a paper in place of its ticker, as bonds have it."""
+    return _CUSIP.fullmatch(text.strip().upper()) is not None
 
 
 def looks_like_option(text: str) -> bool:

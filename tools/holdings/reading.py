@@ -15,7 +15,7 @@ from pathlib import Path
 from chordesk.models.errors import UsageError
 from chordesk.models.market import parse_contract
 from chordesk.models.outside import Oversized
-from chordesk.models.statements import Holding, LeftOut, Read, Statement
+from chordesk.models.statements import Draft, Holding, LeftOut, Read, Statement
 from chordesk.models.text import one_line
 from chordesk.tools.holdings.formats import flex
 from chordesk.tools.holdings.formats.degiro import DEGIRO
@@ -80,12 +80,24 @@ def read_file(
             _require_agreed(name, chosen.shown, from_activity=from_activity)
         parsed, key, shown = chosen.read(sheet), chosen.key, chosen.shown
     sheet.require_sound()
+    if parsed.summed is None:
+        _note_twins(sheet, parsed.drafts)
     statements = tuple(_finished(sheet, draft.done(), parsed, hints, rates or {}) for draft in parsed.drafts)
     statements = tuple(one for one in statements if one.holdings)
     sheet.require_sound()
     if not statements:
         raise UsageError(f"{name} has a header and no holdings", remedy="export it anew; nothing was written")
     return Read(key, shown, digest, statements, tuple(parsed.left_out), tuple(sheet.notes), parsed.summed)
+
+
+def _note_twins(sheet: Sheet, drafts: Sequence[Draft]) -> None:
+    """Say which rows of positions are the same: two lots may be, and so may one that was copied."""
+    cells = {row.line: tuple(cell.strip() for cell in row.cells) for row in sheet.rows}
+    for draft in drafts:
+        known: dict[tuple[str, ...], int] = {}
+        for line in (one.line for one in draft.holdings if one.line in cells):
+            if (first := known.setdefault(cells[line], line)) != line:
+                sheet.notes.append(f"row {line} is the same as row {first}, and both count")
 
 
 def _start(data: bytes) -> bytes:

@@ -87,12 +87,20 @@ def twice(part: str, old: str = "", new: str = "") -> Callable[[str], str]:
 
 SALE, LESS = "the first row of .* is a sale: rows before it are not in the file", "would be -"
 KIND, NUMBER, LARGE, ISIN = "is a kind of .* that is not known", "is no number", "too large to be meant", "is no ISIN"
+AMOUNT = "x .* is .*, and the amount is"
 NONE = "moves a holding and has no quantity"
 DAY, CUT = "is no day|day or the month", "cells, and the header|no whole JSON|no CSV|not closed"
 DAMAGE: dict[str, list[tuple[Callable[[str], str], str]]] = {
     "trading212.csv": [
         (lines_without("EOF1,"), SALE),
-        (sub("2.5000000000,179.60", "25.5000000000,179.60"), LESS),
+        (
+            sub(
+                '2.5000000000,179.60,USD,1.0812,-1.30,"EUR",415.20',
+                '25.5000000000,179.60,USD,1.0812,-1.30,"EUR",4235.20',
+            ),
+            LESS,
+        ),
+        (sub("2.5000000000,179.60", "25.5000000000,179.60"), AMOUNT),
         (sub("Market sell", "Market barter"), KIND),
         (sub("10.5000000000,182.50", "NaN,182.50"), NONE),
         (sub("10.5000000000,182.50", "1e12,182.50"), LARGE),
@@ -106,7 +114,8 @@ DAMAGE: dict[str, list[tuple[Callable[[str], str], str]]] = {
     ],
     "scalable.csv": [
         (lines_without("SCAL1"), SALE),
-        (sub("Sell;US9168961038;20;", "Sell;US9168961038;200;"), LESS),
+        (sub("Sell;US9168961038;20;7,34;146,80", "Sell;US9168961038;200;7,34;1468,00"), LESS),
+        (sub("Sell;US9168961038;20;", "Sell;US9168961038;200;"), AMOUNT),
         (sub("Savings plan", "Corporate action"), KIND),
         (sub("Pending", "Perhaps"), KIND),
         (sub("1,234567", "Infinity"), NUMBER),
@@ -118,7 +127,8 @@ DAMAGE: dict[str, list[tuple[Callable[[str], str], str]]] = {
     ],
     "trade-republic.csv": [
         (lines_without(";t2;", ";t3;"), SALE),
-        (sub("-5.0000000000;", "-50.0000000000;"), LESS),
+        (sub("-5.0000000000;18.315000;91.58", "-50.0000000000;18.315000;915.75"), LESS),
+        (sub("-5.0000000000;", "-50.0000000000;"), AMOUNT),
         (sub("REDEMPTION", "SPIN_OFF"), KIND),
         (sub("TRADING;SELL", "BARTER;SELL"), KIND),
         (sub("15.0000000000;17", "NaN;17"), NONE),
@@ -130,11 +140,14 @@ DAMAGE: dict[str, list[tuple[Callable[[str], str], str]]] = {
     ],
     "robinhood.csv": [
         (lines_without('"1/15/2025"', 'CUSIP: 037833100","Buy'), SALE),
-        (sub('"Sell","4"', '"Sell","40"'), LESS),
+        (sub('"Sell","4","$210.00","$840.00"', '"Sell","40","$210.00","$8,400.00"'), LESS),
+        (sub('"Sell","4"', '"Sell","40"'), AMOUNT),
         (sub('"CDIV"', '"SOFF"'), KIND),
         (sub('"Sell","4"', '"Sell","four"'), NUMBER),
         (sub('"Sell","4"', '"Sell","NaN"'), NUMBER),
-        (sub('"Buy","10"', '"Buy","10000000000"'), LARGE),
+        (sub('"Buy","10","$230.00"', '"Buy","10000000000",""'), LARGE),
+        (sub('"STO","1"', '"STO","10"'), AMOUNT),
+        (sub('"OEXP","2S"', '"OEXP","3S"'), "TMC250620C00011000 would be -1"),
         (sub('"5/14/2025","5/14/2025"', '"14/5/2025","5/14/2025"'), DAY),
         (sub('Put $500.00"', 'Put at $500"'), "looks like an option contract"),
         (sub('"STO","1","$31.00"', '"STO","1"'), CUT),
@@ -142,7 +155,8 @@ DAMAGE: dict[str, list[tuple[Callable[[str], str], str]]] = {
     ],
     "coinbase.csv": [
         (lines_without("c2,"), SALE),
-        (sub("Send,BTC,-0.02", "Send,BTC,-0.2"), LESS),
+        (sub('-0.02,EUR,"€96,302.65","-€1,926.05"', '-0.2,EUR,"€96,302.65","-€19,260.53"'), LESS),
+        (sub("Send,BTC,-0.02", "Send,BTC,-0.2"), AMOUNT),
         (sub("Staking Income", "Margin Loan"), KIND),
         (sub("Converted 0.00363125 BTC to 156.145683 XRP", "Converted"), "does not say what was converted"),
         (sub("Converted 0.00363125", "Converted 0.00463125"), "its quantity is another"),
@@ -182,6 +196,7 @@ DAMAGE: dict[str, list[tuple[Callable[[str], str], str]]] = {
         (sub("61.27,0.219575", "61.27,0.319575"), LESS),
         (sub("Interest Payment", "Copy Started"), KIND),
         (sub("Stocks", "Tulips"), KIND),
+        (twice("2596572937", "49.88", "48.88"), "open position 2596572937 is in row 2 too"),
         (sub("AMD/USD,49.88", "AMD,49.88"), "is no SYMBOL/CURRENCY"),
         (sub("0.337209", "0.33x"), NUMBER),
         (sub("0.337209", "1e12"), LARGE),
@@ -241,6 +256,8 @@ def test_a_sum_that_would_be_wrong_is_refused(name: str, at: int, tmp_path: Path
         ("trade-republic.csv", twice(";t4;")),
         ("coinbase.csv", twice("c6,")),
         ("kraken.csv", twice('"L8"')),
+        ("etoro.csv", twice("2596572937")),
+        ("degiro-account.csv", twice("Koop 5 @")),
     ],
 )
 def test_a_row_that_two_periods_share_counts_once(name: str, damage: Callable[[str], str], tmp_path: Path) -> None:

@@ -150,6 +150,8 @@ DAMAGE: list[tuple[str, Callable[[str], str], str]] = [
     ("degiro.csv", sub("US0378331005", "US0378331006"), "row 3: 'US0378331006' is no ISIN"),
     ("degiro.csv", sub('"180,50"', '"180.50"'), "row 3.*shows decimal"),
     ("fidelity.csv", lambda text: text[: text.index('"The data')], "Date downloaded.*may be cut"),
+    ("fidelity.csv", sub("Z12345678,INDIVIDUAL,AAPL", ",INDIVIDUAL,AAPL"), "row 3, column Account Number: has no acc"),
+    ("degiro.csv", lambda text: text + "SAP SE,DE0007164600\n", "has 2 cells, and the header 7: the file may be cut"),
     ("fidelity.csv", sub("10,$180.50", "10"), "row 3: APPLE INC: 10 x 1.00 is 10.00"),
     ("plain.csv", sub("AAPL,10,USD", "AAPL,10,Dollars"), "row 2: 'Dollars' is no currency"),
     ("plain.csv", sub("AAPL,10", ",10"), "row 2, column symbol: names no symbol"),
@@ -221,6 +223,19 @@ def test_a_row_of_sums_is_no_holding(word: str, tmp_path: Path) -> None:
             else:
                 with pytest.raises(UsageError, match=r"the file's total of the file is 2,105.00, and its rows come to"):
                     read_file(path, HINTS)
+
+
+def test_a_bond_has_a_price_per_hundred_and_a_row_twice_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "fidelity.csv"
+    bond = 'Z12345678,INDIVIDUAL,912828XX1,US TREAS NTS 2%,1000,$99.50,,$995.00,,,,,,"$990.00",,Cash,\n'
+    text = (FILES / "fidelity.csv").read_text(encoding="utf-8")
+    path.write_text(
+        text.replace("Z12345678,INDIVIDUAL,AAPL", f"{bond}{bond}Z12345678,INDIVIDUAL,AAPL"), encoding="utf-8"
+    )
+    found = read_file(path, HINTS)
+    row = next(one for one in found.statements[0].holdings if one.name.startswith("US TREAS"))
+    assert (row.kind, row.symbol, row.quantity, row.value) == ("other", "912828XX1", 2000, 1990)
+    assert found.notes == ("row 4 is the same as row 3, and both count",)
 
 
 @pytest.mark.parametrize(

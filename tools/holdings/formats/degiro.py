@@ -30,7 +30,8 @@ def _read(sheet: Sheet) -> Parsed:
     if "local" in table.places:
         table.places["amount"] = table.places["local"] + 1  # the heading goes over two columns
     out, draft = Parsed(rates={base: Decimal(1)}), Draft()
-    table.rows = [row for row in sheet.rows[at + 1 :] if len(row.cells) > 2]
+    for row in sheet.rows[at + 1 :]:
+        (table.rows.append(row) if len(row.cells) > 1 else out.leave(row, "a line of words below the table"))
     understood([table])
     for row in table.rows:
         if table.whole(row):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chordesk.models.statements import Draft
+from chordesk.models.statements import Draft, Kind
 from chordesk.tools.holdings.formats.format import (
     Format,
     Parsed,
@@ -11,7 +11,7 @@ from chordesk.tools.holdings.formats.format import (
     holding,
     unknown_option,
 )
-from chordesk.tools.holdings.names import SWEEPS, kind_of, option, ticker
+from chordesk.tools.holdings.names import SWEEPS, is_cusip, kind_of, option, ticker
 from chordesk.tools.holdings.sheets import Row, Sheet, Table, columns, find, understood
 
 COLUMNS = columns(
@@ -40,7 +40,9 @@ def _read(sheet: Sheet) -> Parsed:
     found: dict[str, Draft] = {}
     as_of = next((day for row in below if "downloaded" in row.text.lower() and (day := american_day(row.text))), None)
     for row in below:
-        if row.line not in taken:
+        if row.line not in taken and len(row.cells) > 2 and any(row.cell(at) for at in table.places.values()):
+            sheet.error(row, "has no account number", table.heading("number"))
+        elif row.line not in taken:
             out.leave(row, "a line of words below the table")
         elif table.whole(row):
             _position(sheet, table, row, drafts_of(found, table.raw(row, "number"), table.text(row, "label", 40)), out)
@@ -52,6 +54,11 @@ def _read(sheet: Sheet) -> Parsed:
         one.as_of = as_of
     out.drafts = list(found.values())
     return out
+
+
+def _kind(symbol: str, name: str) -> Kind:
+    """Return what a paper is that is no contract: bonds have a CUSIP in place of a ticker, and a price per hundred."""
+    return "fund" if kind_of(name) == "fund" else "other" if is_cusip(symbol) else "share"
 
 
 def _position(sheet: Sheet, table: Table, row: Row, draft: Draft, out: Parsed) -> None:
@@ -67,7 +74,7 @@ def _position(sheet: Sheet, table: Table, row: Row, draft: Draft, out: Parsed) -
         return
     made = holding(
         table, row, name=name or symbol, currency="USD", value=value,
-        kind="cash" if sweep else "option" if contract else "fund" if kind_of(name) == "fund" else "share",
+        kind="cash" if sweep else "option" if contract else _kind(symbol, name),
         symbol=contract or (None if sweep else ticker(symbol, "USD")), quantity=number,
         price=table.number(row, "price"), cost=table.number(row, "cost"),
     )  # fmt: skip

@@ -20,7 +20,7 @@ from chordesk.tools.holdings.formats.format import (
     money_unit,
     unknown_option,
 )
-from chordesk.tools.holdings.names import ISIN, is_total, kind_of, option, ticker
+from chordesk.tools.holdings.names import ISIN, is_cusip, is_total, kind_of, option, ticker
 from chordesk.tools.holdings.sheets import Row, Sheet, Table, columns, find, near, understood
 from chordesk.tools.market.files.notation import EMPTY
 
@@ -195,9 +195,10 @@ def _position(sheet: Sheet, table: Table, row: Row, draft: Draft) -> None:
         cost = quantity * average * size
     if is_cash and value is None:
         value = quantity if price is None or quantity is None else quantity * price
+    paper: Kind = "other" if is_cusip(written) else "share"
     made = holding(
         table, row, name=table.text(row, "name") or written or code, currency=currency, symbol=symbol, isin=isin,
-        kind="cash" if is_cash else "option" if contract else stated or "share", quantity=quantity,
+        kind="cash" if is_cash else "option" if contract else stated or paper, quantity=quantity,
         price=price, value=value, cost=cost, rate=table.number(row, "rate"),
     )  # fmt: skip
     if made is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from chordesk.models.statements import Draft
+from chordesk.models.statements import Draft, Kind
 from chordesk.tools.holdings.formats.format import (
     Format,
     Parsed,
@@ -15,7 +15,7 @@ from chordesk.tools.holdings.formats.format import (
     total_value,
     unknown_option,
 )
-from chordesk.tools.holdings.names import kind_of, option, ticker
+from chordesk.tools.holdings.names import is_cusip, kind_of, option, ticker
 from chordesk.tools.holdings.sheets import Row, Sheet, Table, columns, find, places_of, understood
 
 COLUMNS = columns(
@@ -77,9 +77,10 @@ def _position(sheet: Sheet, table: Table, row: Row, draft: Draft, out: Parsed) -
             if kind == "option" and not sheet.problems.errors:
                 sheet.error(row, f"{written[:40]!r} is an option contract in an unknown form")
             return
+        paper: Kind = "other" if is_cusip(written) else "share"
         made = holding(
             table, row, name=table.text(row, "name") or written, currency="USD",
-            kind="option" if contract else kind if kind not in (None, "cash") else "share",
+            kind="option" if contract else kind if kind not in (None, "cash") else paper,
             symbol=contract or ticker(written, "USD"), quantity=table.number(row, "quantity"),
             price=table.number(row, "price"), value=value, cost=table.number(row, "cost"),
         )  # fmt: skip

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from chordesk.models.statements import Draft
+from chordesk.models.statements import Draft, Kind
 from chordesk.tools.holdings.formats.format import Format, Parsed, drafts_of, holding
-from chordesk.tools.holdings.names import SWEEPS, ticker
+from chordesk.tools.holdings.names import SWEEPS, is_cusip, ticker
 from chordesk.tools.holdings.sheets import Sheet, columns, find, places_of, understood
 
 COLUMNS = columns(
@@ -18,6 +18,12 @@ COLUMNS = columns(
     value="totalvalue; number",
 )
 _BELOW = columns("number trade type", number="accountnumber", trade="tradedate", type="transactiontype")
+
+
+def _kind(symbol: str) -> Kind:
+    if symbol in SWEEPS:
+        return "cash"
+    return "fund" if len(symbol) == 5 and symbol.endswith("X") else "other" if is_cusip(symbol) else "share"
 
 
 def _read(sheet: Sheet) -> Parsed:
@@ -38,7 +44,7 @@ def _read(sheet: Sheet) -> Parsed:
         symbol, value = table.raw(row, "symbol").strip(), table.number(row, "value")
         made = holding(
             table, row, name=table.text(row, "name") or symbol, currency="USD",
-            kind="cash" if symbol in SWEEPS else "fund" if len(symbol) == 5 and symbol.endswith("X") else "share",
+            kind=_kind(symbol),
             symbol=None if symbol in SWEEPS else ticker(symbol, "USD"),
             quantity=table.number(row, "quantity"), price=table.number(row, "price"), value=value,
         )  # fmt: skip

@@ -14,6 +14,7 @@ from chordesk.tools.holdings.ledgers.ledger import (
     activity_table,
     each_row,
     fits,
+    is_its_amount,
     unknown_kind,
 )
 from chordesk.tools.holdings.sheets import Row, Sheet, Table, columns
@@ -27,6 +28,7 @@ COLUMNS = columns(
     quantity="quantitytransacted; number",
     currency="pricecurrency spotpricecurrency",
     price="priceattransaction spotpriceattransaction; number",
+    subtotal="subtotal; number",
     notes="notes",
 )
 _MORE = (
@@ -45,6 +47,7 @@ _CONVERTED = re.compile(
     r"Converted\s+([\d.,]+)\s+(\w+)\s+to\s+([\d.,]+)\s+(\w+)", re.IGNORECASE
 )  # the point is its decimal mark
 _MONEY = frozenset(("USD", "EUR", "GBP", "CAD", "CHF", "AUD", "SGD", "JPY", "BRL"))
+_SPREAD = Decimal("0.03")  # between the price that a row states and what was paid
 _NAMES = {"ETH2": "ETH", "CGLD": "CELO"}
 
 
@@ -66,6 +69,11 @@ def _row(table: Table, row: Row, ledger: Ledger, out: Parsed, *, is_signed: bool
     if asset in _MONEY:
         out.leave(row, "money, of which the file does not say how much there is")
         ledger.seen(day)
+    elif not is_its_amount(
+        table, row, quantity=quantity, price=table.number(row, "price"), amount=table.number(row, "subtotal"),
+        share=_SPREAD,
+    ):  # fmt: skip
+        return
     elif kind == "convert":
         _convert(table, row, day, ledger, quantity)
     elif kind in _SIGNED:

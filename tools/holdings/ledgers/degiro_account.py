@@ -20,6 +20,7 @@ COLUMNS = columns(
     description="omschrijving description beschreibung descrizione descripcion descricao",
     change="mutatie change anderung mouvements variazioni variacion mudanca",
     balance="saldo balance solde",
+    order="orderid",
 )
 _WITH_MONEY = {
     **COLUMNS,
@@ -47,7 +48,7 @@ def _read(sheet: Sheet) -> Parsed:
     _understand_money(table)
     ledger = Ledger(sheet)
     left: dict[str, Decimal] = {}
-    for row in each_row(table, out):
+    for row in each_row(table, out, "order"):
         if not table.raw(row, "date").strip():
             out.leave(row, "the rest of the row before it")
             continue

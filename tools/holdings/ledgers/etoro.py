@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from chordesk.models.statements import Kind
+from chordesk.models.text import one_line
 from chordesk.tools.holdings.formats.format import Format, Parsed
 from chordesk.tools.holdings.ledgers.ledger import (
     NO_CASH,
@@ -36,11 +37,15 @@ _KINDS: dict[str, Kind] = {"stocks": "share", "etf": "fund", "crypto": "crypto"}
 
 def _read(sheet: Sheet) -> Parsed:
     table, out = activity_table(sheet, COLUMNS, days="dmy")
-    ledger = Ledger(sheet)
-    for row in each_row(table, out):
+    ledger, known = Ledger(sheet), dict[tuple[str, str], int]()
+    for row in each_row(table, out, "position"):
         kind, day = table.raw(row, "type").strip().lower(), table.day(row, "date")
         if kind not in ("open position", "position closed"):
             ledger.seen(day) if _MONEY.search(kind) else unknown_kind(table, row, "type")
+            continue
+        position = table.raw(row, "position").strip()
+        if position and (first := known.setdefault((kind, position), row.line)) != row.line:
+            sheet.error(row, f"{kind} {one_line(position, 30)} is in row {first} too", table.heading("position"))
             continue
         asset = table.raw(row, "asset").strip().lower()
         if asset == "cfd":

@@ -42,6 +42,7 @@ class _Move:
     line: int
     thing: Thing
     quantity: Decimal
+    closes: bool
 
 
 @dataclass(slots=True)
@@ -54,8 +55,17 @@ class Ledger:
     rows: int = 0
     last: dt.date | None = None
 
-    def move(self, row: Row, day: dt.date | None, thing: Thing | None, quantity: Decimal | None) -> None:
-        """Add a change of a holding; None is a problem that was said already, but for a quantity of none."""
+    def move(
+        self,
+        row: Row,
+        day: dt.date | None,
+        thing: Thing | None,
+        quantity: Decimal | None,
+        *,
+        closes: bool = False,
+    ) -> None:
+        """Add a change of a holding; None is a problem that was said already, but for a quantity of none. closes: it
+        ends what is held or written, and begins nothing."""
         if quantity is None:
             self.sheet.error(row, "moves a holding and has no quantity")
         if day is None or thing is None or not quantity:
@@ -64,7 +74,7 @@ class Ledger:
             self.sheet.error(row, f"a quantity of {quantity:,f} is too large to be meant")
             return
         self.seen(day)
-        self.moves.append(_Move(day, row.line, thing, quantity))
+        self.moves.append(_Move(day, row.line, thing, quantity, closes))
 
     def seen(self, day: dt.date | None) -> None:
         """Count a row that changes no holding."""
@@ -94,7 +104,7 @@ class Ledger:
 
     def _by_thing(self) -> dict[str, list[_Move]]:
         found: defaultdict[str, list[_Move]] = defaultdict(list)
-        for move in sorted(self.moves, key=lambda one: (one.day, one.quantity < 0, one.line)):
+        for move in sorted(self.moves, key=lambda one: (one.day, one.closes, one.quantity < 0, one.line)):
             found[move.thing.key].append(move)
         return found
 
@@ -102,7 +112,8 @@ class Ledger:
         total, first, last = Decimal(0), rows[0], rows[-1]
         for move in rows:
             total += move.quantity
-            if total < -DUST and not move.thing.may_be_short:
+            beyond = move.closes and total * move.quantity > 0 and abs(total) > DUST
+            if beyond or (total < -DUST and not move.thing.may_be_short):
                 self._refuse(move, total, is_first=move is first)
                 return None
         thing = last.thing
@@ -113,7 +124,8 @@ class Ledger:
 
     def _refuse(self, move: _Move, total: Decimal, *, is_first: bool) -> None:
         name = one_line(move.thing.symbol or move.thing.name, 40)
-        why = f"the first row of {name} is a sale" if is_first else f"{name} would be {total:f}"
+        first = f"the first row of {name} {'ends it' if move.closes else 'is a sale'}"
+        why = first if is_first else f"{name} would be {total:f}"
         self.sheet.error(move.line, f"{why}: rows before it are not in the file; export it from the first day on")
 
 
@@ -136,6 +148,38 @@ def thing_of(
         table.sheet.error(row, "names no symbol and no ISIN")
         return None
     return Thing(key, name or symbol, kind, currency, known, isin, contract is not None)
+
+
+def is_its_amount(
+    table: Table,
+    row: Row,
+    *,
+    quantity: Decimal | None,
+    price: Decimal | None,
+    amount: Decimal | None,
+    factors: Sequence[Decimal] = (Decimal(1),),
+    charges: Decimal = Decimal(0),
+    share: Decimal = Decimal("0.005"),
+) -> bool:
+    """Whether quantity x price is the amount of a row, which is a problem now where it is not. What a row does not
+    state is not compared.
+
+    With q, p and a factor f (a contract's size, a rate), the product is q p f. p is rounded to a last place u, so that
+    the product may be off by q f u / 2; the amount is rounded to a hundredth; charges are in it or not; and a share of
+    it is left for fees and spreads without a column. A decimal mark that was misread makes a factor of ten, far beyond.
+    """
+    if not quantity or not price or not amount or not factors:
+        return True
+    last = Decimal(1).scaleb(int(price.as_tuple().exponent))
+    for factor in factors:
+        product = abs(quantity * price * factor)
+        rounding = abs(quantity) * factor * min(last, Decimal("0.01")) / 2 + Decimal("0.02")
+        if abs(product - abs(amount)) <= rounding + abs(charges) + abs(amount) * share:
+            return True
+    shown = f"{abs(quantity):f} x {price:f}" + (f" x {factors[0]:.6g}" if factors[0] != 1 else "")
+    product = abs(quantity * price * factors[0])
+    table.sheet.error(row, f"{shown} is {product:,.2f}, and the amount is {abs(amount):,.2f}")
+    return False
 
 
 def activity_table(

@@ -12,6 +12,7 @@ from chordesk.tools.holdings.ledgers.ledger import (
     activity_table,
     each_row,
     fits,
+    is_its_amount,
     thing_of,
     unknown_kind,
 )
@@ -31,6 +32,9 @@ COLUMNS = columns(
 _MORE, _LESS = ("BUY", "BTO", "BTC", "REC", "SPL"), ("SELL", "STC", "STO")
 # A contract that ends: its quantity has an S behind it where it was held, and none where it was written.
 _ENDS = ("OEXP", "OASGN", "OEXCS")
+_CLOSE = ("STC", "BTC", *_ENDS)
+# By size, more than the fees of one share and of one contract that are in an amount.
+_FEES = {1: Decimal("0.001"), 100: Decimal("0.5")}
 _MONEY = (
     "ACH", "CDIV", "MDIV", "QDIV", "SLIP", "INT", "MINT", "GOLD", "DFEE", "AFEE", "DTAX", "DCF", "RTP", "ITRF", "ABIP",
     "GDBP", "GMPC", "XENT", "XENT_CC", "CIL", "FUTSWP", "MISC", "WIRE", "DIV", "TAX",
@@ -43,11 +47,17 @@ def _read(sheet: Sheet) -> Parsed:
     ledger = Ledger(sheet)
     for row in each_row(table, out):
         code, day = table.raw(row, "code").strip().upper(), table.day(row, "date")
-        if not code and not table.raw(row, "date").strip():
+        if not code and not any(table.raw(row, one).strip() for one in ("date", "instrument", "quantity", "amount")):
             out.leave(row, "no row of the table")
             continue
         if code in (*_MORE, *_LESS, *_ENDS):
-            ledger.move(row, day, _thing(table, row, code), _quantity(table, row, code))
+            thing, quantity = _thing(table, row, code), _quantity(table, row, code)
+            size = 100 if thing is not None and thing.kind == "option" else 1
+            is_its_amount(
+                table, row, quantity=quantity, price=table.number(row, "price"), amount=table.number(row, "amount"),
+                factors=[Decimal(size)], charges=abs(quantity or Decimal(0)) * _FEES[size],
+            )  # fmt: skip
+            ledger.move(row, day, thing, quantity, closes=code in _CLOSE)
         elif code in _MONEY:
             ledger.seen(day)
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from chordesk.tools.holdings.formats.format import Format, Parsed, money_unit
 from chordesk.tools.holdings.ledgers.ledger import (
     NO_CASH,
@@ -9,6 +11,7 @@ from chordesk.tools.holdings.ledgers.ledger import (
     activity_table,
     each_row,
     fits,
+    is_its_amount,
     thing_of,
     unknown_kind,
 )
@@ -26,6 +29,8 @@ COLUMNS = columns(
     shares="shares; number",
     price="price; number",
     amount="amount; number",
+    fee="fee; number",
+    tax="tax; number",
     currency="currency",
 )
 _OPEN = ("cancelled", "canceled", "expired", "rejected", "pending")
@@ -47,7 +52,12 @@ def _read(sheet: Sheet) -> Parsed:
         elif kind in (*_MORE, *_LESS):
             currency, _ = money_unit(sheet, row, table.raw(row, "currency"))
             thing = thing_of(table, row, currency=currency, name=table.text(row, "name"), code=table.raw(row, "isin"))
-            shares = table.number(row, "shares")
+            shares, charges = table.number(row, "shares"), (table.number(row, one) for one in ("fee", "tax"))
+            if not is_its_amount(
+                table, row, quantity=shares, price=table.number(row, "price"), amount=table.number(row, "amount"),
+                charges=sum((one or Decimal(0) for one in charges), Decimal(0)),
+            ):  # fmt: skip
+                continue
             ledger.move(
                 row, table.day(row, "date"), thing, -abs(shares) if shares is not None and kind in _LESS else shares
             )

@@ -12,6 +12,7 @@ from chordesk.tools.holdings.ledgers.ledger import (
     activity_table,
     each_row,
     fits,
+    is_its_amount,
     thing_of,
     unknown_kind,
 )
@@ -57,6 +58,9 @@ def _row(table: Table, row: Row, ledger: Ledger, out: Parsed) -> None:
     day, shares = table.day(row, "date"), table.number(row, "shares")
     if category == "TRADING" and kind in ("BUY", "SELL"):
         sign = 1 if kind == "BUY" else -1
+        figures = {one: table.number(row, one) for one in ("price", "amount", "fee", "tax")}
+        charges = (figures["fee"] or Decimal(0)).copy_abs() + (figures["tax"] or Decimal(0)).copy_abs()
+        is_its_amount(table, row, quantity=shares, price=figures["price"], amount=figures["amount"], charges=charges)
         ledger.move(row, day, _thing(table, row), None if shares is None else sign * abs(shares))
     elif category == "CORPORATE_ACTION" and kind in _ACTIONS:
         ledger.move(row, day, _thing(table, row), shares)

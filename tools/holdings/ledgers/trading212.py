@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from chordesk.tools.holdings.formats.format import Format, Parsed, money_unit
 from chordesk.tools.holdings.ledgers.ledger import (
     NO_CASH,
@@ -9,10 +11,11 @@ from chordesk.tools.holdings.ledgers.ledger import (
     activity_table,
     each_row,
     fits,
+    is_its_amount,
     thing_of,
     unknown_kind,
 )
-from chordesk.tools.holdings.sheets import Sheet, columns
+from chordesk.tools.holdings.sheets import Row, Sheet, Table, columns
 
 COLUMNS = columns(
     "action time ticker shares",
@@ -24,7 +27,9 @@ COLUMNS = columns(
     shares="noofshares; number",
     price="priceshare; number",
     currency="currencypriceshare",
+    rate="exchangerate",
     total="total; number",
+    paid="currencytotal",
     id="id",
 )
 _MORE = (
@@ -43,6 +48,23 @@ _MONEY = (
 )  # fmt: skip
 
 
+_CHARGES = Decimal("0.02")  # stamp duty, conversion and other fees, of which each has a column of another name
+
+
+def _rates(table: Table, row: Row) -> list[Decimal]:
+    """Return what a price may have to be multiplied by to be in the currency of the total: files of different years
+    state the rate one way round or the other, and of pence that of the pound too. Nothing where it is not stated."""
+    currency, unit = money_unit(table.sheet, row, table.raw(row, "currency"))
+    try:
+        rate = Decimal(table.raw(row, "rate").strip())
+    except ArithmeticError:  # "Not available"
+        rate = Decimal(1) if currency == (table.raw(row, "paid").strip() or table.unit("total")) else Decimal(0)
+    if not rate.is_finite() or rate <= 0:
+        return []
+    found = [1 / rate, rate]
+    return [one / size for size in dict.fromkeys((unit, 1)) for one in found]
+
+
 def _read(sheet: Sheet) -> Parsed:
     table, out = activity_table(sheet, COLUMNS)
     ledger = Ledger(sheet)
@@ -57,6 +79,10 @@ def _read(sheet: Sheet) -> Parsed:
             code=table.raw(row, "isin"),
         )  # fmt: skip
         shares = table.number(row, "shares")
+        is_its_amount(
+            table, row, quantity=shares, price=table.number(row, "price"), amount=table.number(row, "total"),
+            factors=_rates(table, row), share=_CHARGES,
+        )  # fmt: skip
         ledger.move(row, day, thing, -abs(shares) if shares is not None and action in _LESS else shares)
     sheet.notes.append(NO_CASH)
     out.drafts, out.summed = [ledger.done()], ledger.rows
