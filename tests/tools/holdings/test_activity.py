@@ -108,6 +108,7 @@ DAMAGE: dict[str, list[tuple[Callable[[str], str], str]]] = {
         (sub("2024-03-01 15:30:05.104", "2024-02-31 15:30:05"), DAY),
         (sub("2024-03-01", "2029-03-01"), "later than today"),
         (sub("Market buy,2024-01-08", "Market buy;2024-01-08"), CUT),
+        (sub("120.0000000000,68.20", "1.2,68.20"), AMOUNT),
         (sub("120.0000000000,68.20", ",68.20"), "moves a holding and has no quantity"),
         (sub(',AAPL,"Apple",10.5', ',=1+1,"Apple",10.5'), "is a formula"),
         (sub("68.20,GBX", "68.20,???"), "is no currency"),

@@ -146,7 +146,7 @@ def holding(
                 sheet.error(row, f"{name or symbol}: {text} is {product:,.2f}, and the value is {value:,.2f}")
                 return None
             price = value / quantity if quantity else None
-    if value is not None and value < 0 < quantity:
+    if value is not None and value < 0 < quantity and kind != "other":  # a future or a swap may be worth less than 0
         sheet.error(row, f"{name or symbol}: {quantity:f} is a long position, and its value is {value:,.2f}")
         return None
     if value is not None and quantity < 0 < value:

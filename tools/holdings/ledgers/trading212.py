@@ -51,6 +51,9 @@ _MONEY = (
 _CHARGES = Decimal("0.02")  # stamp duty, conversion and other fees, of which each has a column of another name
 
 
+_PENCE = Decimal(50)  # beyond it a rate is one of pence: pounds, rands and shekels are nearer to euros and dollars
+
+
 def _rates(table: Table, row: Row) -> list[Decimal]:
     """Return what a price may have to be multiplied by to be in the currency of the total: files of different years
     state the rate one way round or the other, and of pence that of the pound too. Nothing where it is not stated."""
@@ -61,8 +64,9 @@ def _rates(table: Table, row: Row) -> list[Decimal]:
         rate = Decimal(1) if currency == (table.raw(row, "paid").strip() or table.unit("total")) else Decimal(0)
     if not rate.is_finite() or rate <= 0:
         return []
-    found = [1 / rate, rate]
-    return [one / size for size in dict.fromkeys((unit, 1)) for one in found]
+    if unit > 1 and (rate > _PENCE or rate < 1 / _PENCE):  # of pence themselves
+        unit = 1
+    return [1 / rate / unit, rate / unit]
 
 
 def _read(sheet: Sheet) -> Parsed:
