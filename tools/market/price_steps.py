@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal
 from functools import lru_cache
 
@@ -16,12 +16,13 @@ from chordesk.models.day_limits import DayBand, day_limit_of
 from chordesk.models.errors import MarketError
 from chordesk.models.exchanges import CRYPTO, EXCHANGES, HOME, Exchange, PriceSteps, exchange_of, fitting_steps
 from chordesk.models.market import Listing
-from chordesk.tools.decimals import exact, stepped
+from chordesk.tools.decimals import exact, plain, stepped
 from chordesk.tools.market.prices import traded_bars
 from chordesk.tools.market.protocol import Bars, MarketData
 
 WHOLE = Decimal(1)
 LEAST_PART = Decimal("0.00000001")  # of a coin, where no source states a step
+COARSE_REMEDY = "put step right in listings.csv"
 _MONTH = 20  # sessions
 _PLACES = 4
 
@@ -95,14 +96,33 @@ def symbol_terms(symbol: str) -> Terms:
 
 
 def market_terms(market: MarketData, listing: Listing) -> Terms:
-    """Return the terms of a listing of a market, by its prices where its exchange has several tables."""
+    """Return the terms of a listing of a market, by its prices where its exchange has several tables. Nothing is opened
+    at a stated step above the price: no price of the listing is a multiple of it."""
     exchange = EXCHANGES[listing.exchange]
-    if listing.price_step is not None or len(exchange.steps) < 2:
+    if listing.price_step is not None:
+        found = listing_terms(listing)
+        why = _too_coarse(listing.symbol, found.steps, _last_close(market, listing.symbol))
+        return found if why is None else replace(found, why_not=why)
+    if len(exchange.steps) < 2:
         return listing_terms(listing)
     try:
         return listing_terms(listing, _prices(traded_bars(market, listing.symbol, _MONTH)))
     except MarketError:
         return listing_terms(listing)
+
+
+def _last_close(market: MarketData, symbol: str) -> float | None:
+    try:
+        closes = traded_bars(market, symbol, 1).close
+    except MarketError:
+        return None
+    return float(closes[-1]) if len(closes) and not math.isnan(closes[-1]) else None
+
+
+def _too_coarse(symbol: str, steps: PriceSteps, price: float | None) -> str | None:
+    if price is None or (step := steps.step(exact(price))) <= exact(price):
+        return None
+    return f"the price step of {symbol} is stated as {plain(step)}, above its price of {plain(price)}; {COARSE_REMEDY}"
 
 
 def _prices(bars: Bars) -> list[Decimal]:

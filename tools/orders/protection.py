@@ -121,12 +121,18 @@ def unprotected(session: Session, settings: Settings, book: Book | None = None) 
     """Return the account's positions in shares without a standing stop for their whole quantity, by symbol, of those
     that DESK_PROTECT or their plan give one. book: as it was read already."""
     book = book or read_book(session, settings.account)
-    held = (one for one in book.holdings if standing_stop(settings, book, one) is not None)
-    found = (_uncovered(session, settings, one, book) for one in held)
+    found = (_uncovered(session, settings, one, book) for one in book.holdings)
     return [row for row in found if row is not None]
 
 
 def _uncovered(session: Session, settings: Settings, holding: ShareHolding, book: Book) -> Unprotected | None:
+    if standing_stop(settings, book, holding) is None:
+        plan = book.plan(holding)
+        if parse_protection(settings.protect) is None and (plan is None or plan.stop is None):
+            return None
+        at = plain(book.reference(holding))
+        why = f"no price of its steps lies between 0 and its cost of {at}; put step right in listings.csv, or sell it"
+        return Unprotected(holding.symbol, float(abs(holding.held)), float(holding.free), why)
     stops = book.stops_of(holding.symbol)
     standing = sum((book.left[stop.id] for stop in stops if stop.state not in _UNANSWERED), Decimal(0))
     lacking, bound = abs(holding.held) - standing, abs(holding.held) - holding.free

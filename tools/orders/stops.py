@@ -19,7 +19,7 @@ from chordesk.models.order_terms import Protection, parse_protection
 from chordesk.models.plans import ExitReason, PositionPlan
 from chordesk.models.states import ORDER_WORKING
 from chordesk.models.tables.orders import Fill, Order, Position
-from chordesk.tools.decimals import exact, money, plain
+from chordesk.tools.decimals import exact, money, plain, stepped
 from chordesk.tools.ledger import filled_quantities, former_names
 from chordesk.tools.market.actions import growth_since
 from chordesk.tools.market.clock import day_of, hours_of
@@ -74,11 +74,12 @@ class ProtectiveStop:
         return abs(at - own) <= (0 if not at or not own else self.traded.steps.step(own))
 
 
-def stop_for(rule: Protection, bare: ProtectiveStop, cost: Decimal) -> ProtectiveStop:
-    """Return the stop of a position at its average cost. bare: the closing of the position, without a price."""
+def stop_for(rule: Protection, bare: ProtectiveStop, cost: Decimal) -> ProtectiveStop | None:
+    """Return the stop of a position at its average cost; None where the listing has no price for it. bare: the closing
+    of the position, without a price."""
     trail = rule.percent if rule.kind == "trail" else None
     at = stop_price(bare.traded, rule.percent, bare.side, cost)
-    return replace(bare, stop_price=at, reference=cost, trail_percent=trail)
+    return None if at is None else replace(bare, stop_price=at, reference=cost, trail_percent=trail)
 
 
 def planned_stop(plan: PositionPlan | None, stop: ProtectiveStop | None, bare: ProtectiveStop) -> ProtectiveStop | None:
@@ -86,18 +87,30 @@ def planned_stop(plan: PositionPlan | None, stop: ProtectiveStop | None, bare: P
     the closing of the position, without a price."""
     if plan is None or plan.stop is None:
         return stop
-    at = bare.traded.price(exact(plan.stop), ROUND_CEILING)
+    at = _within(bare.traded, exact(plan.stop), "sell", bare.reference)
+    if at is None:
+        return stop
     if stop is None:
         return replace(bare, stop_price=at, reason=ExitReason.INVALIDATION)
     raised = stop.raised(at)
     return replace(raised, reason=ExitReason.INVALIDATION) if raised != stop else stop
 
 
-def stop_price(terms: Terms, percent: float, side: str, reference: Decimal) -> Decimal:
-    """Return a price so far from the reference, in steps of the listing, never further away."""
+def stop_price(terms: Terms, percent: float, side: str, reference: Decimal) -> Decimal | None:
+    """Return a price so far from the reference as `_within` has it."""
     share = exact(percent) / 100
-    price = reference * (1 - share if side == "sell" else 1 + share)
-    return terms.price(price, ROUND_CEILING if side == "sell" else ROUND_FLOOR)
+    return _within(terms, reference * (1 - share if side == "sell" else 1 + share), side, reference)
+
+
+def _within(terms: Terms, asked: Decimal, side: str, reference: Decimal) -> Decimal | None:
+    """Return the price of a stop in steps of the listing, not further from the reference than asked for. Where no step
+    lies between the two the stop would be met at once at the reference: then it is the next step away from it, and None
+    where that is not above 0."""
+    near, far = (ROUND_CEILING, ROUND_FLOOR) if side == "sell" else (ROUND_FLOOR, ROUND_CEILING)
+    found = terms.price(asked, near)
+    if (asked < reference <= found) if side == "sell" else (found <= reference < asked):
+        found = stepped(asked, terms.steps.step(asked), far)
+    return found if found > 0 else None
 
 
 def trailed(market: MarketData, order: Order, first: Decimal) -> Decimal:

@@ -166,6 +166,9 @@ def test_steps_are_those_that_a_month_of_prices_fits() -> None:
     terms = market_terms(market, Listing(symbol="AZN.L", lot=1))
     assert terms.why_not is None
     assert terms.price(Decimal("91.031"), ROUND_CEILING) == Decimal("91.04")
+    coarse = TapeWithCloses({"SHIB-USD": 0.0000123}, closes={"SHIB-USD": [0.0000123]})
+    why = market_terms(coarse, Listing(symbol="SHIB-USD", lot=1, price_step="0.01")).why_not or ""
+    assert why.startswith("the price step of SHIB-USD is stated as 0.01, above its price of 0.0000123; put step right")
     adjusted = TapeWithCloses({"AZN.L": 91.0}, closes={"AZN.L": [91.0213]})
     assert "state step in listings.csv" in (market_terms(adjusted, Listing(symbol="AZN.L", lot=1)).why_not or "")
 

@@ -24,6 +24,7 @@ from chordesk.models.exchanges import HOME, shown_exchange
 from chordesk.models.market import Listing
 from chordesk.models.money import pair_name
 from chordesk.models.settings import Settings
+from chordesk.tools.decimals import plain
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.files.bars import (
     PRICES,
@@ -48,6 +49,7 @@ from chordesk.tools.market.files.rates import read_fx
 from chordesk.tools.market.files.stated_actions import ACTION_COLUMNS, StatedAction, stated_action
 from chordesk.tools.market.files.tables import ENDINGS, Problems, rows_of
 from chordesk.tools.market.fx import traded_in
+from chordesk.tools.market.price_steps import COARSE_REMEDY
 from chordesk.tools.market.prices import is_like_a_split
 from chordesk.tools.market.protocol import Action
 from chordesk.tools.market.replay.market import Columns, NameChange, ReplayData, columns_in, read_cache, write_cache
@@ -372,6 +374,7 @@ def read_prices(folder: DataFolder, kind: PriceKind, problems: Problems) -> Pric
     found = with_stated_actions(shown, folder, columns, factored, stated, problems)
     _note_guesses(shown, found, problems)
     _note_late(columns, shown, problems)
+    _check_steps(columns, stated, problems, _listings_name(folder))
     acted = np.array([symbol for symbol, _ in found], dtype=np.str_)
     terms = [(one.day.toordinal(), one.split, one.dividend, one.growth, one.spun_shares) for _, one in found]
     acts = np.array(terms, dtype=float).reshape(-1, 5)
@@ -533,6 +536,16 @@ def _changes(
 
     stated, companies = _stated_changes(folder, rows, problems)
     return name_changes(rows, stated, companies, problems, currency)
+
+
+def _check_steps(columns: Columns, stated: Mapping[str, StatedListing], problems: Problems, file: str) -> None:
+    """Name each stated step above the last close of its symbol: no price is a multiple of it."""
+    for place, symbol in enumerate(columns.symbols.tolist()):
+        step = stated[symbol].fields.get("price_step") if symbol in stated else None
+        close = float(columns.close[columns.start[place + 1] - 1])
+        if step is not None and close < step:
+            what = f"{symbol} has a step of {plain(step)}, above its last close of {plain(close)}"
+            problems.error(file, f"{what}: {COARSE_REMEDY}", column="step")
 
 
 def _listings_name(folder: DataFolder) -> str:

@@ -113,6 +113,12 @@ def test_a_row_that_cannot_be_read_is_not_said_to_be_missing_too(tmp_path: Path)
     assert errors(own) == ["listings.csv, row 2, column lot: 'many' is no amount: write it as 0.0001 or 100"]
 
 
+def test_a_step_above_the_price_is_named(tmp_path: Path) -> None:
+    own = folder(tmp_path / "own", ("7203.T", "", "", "", "100000", "", "", ""), symbols=("7203.T",))
+    (found,) = errors(own)
+    assert found.startswith("listings.csv, column step: 7203.T has a step of 100000, above its last close of")
+
+
 def test_a_time_without_a_zone_is_where_its_symbol_is_listed(tmp_path: Path) -> None:
     own = tmp_path / "own"
     stated = [("7203.T", "2024-05-08 15:00"), ("AZN.L", "2024-05-08 07:00"), ("AAPL", "2024-05-08"), ("BTC-USD", "")]

@@ -31,6 +31,14 @@ def test_without_a_rule_nothing_is_named(new_desk: NewDesk) -> None:
     assert named(desk, protect="stop:8%", trader_live=False) == [Unprotected("AAA", 10, 10, OFF)]
 
 
+def test_shares_of_the_least_price_can_have_no_stop_below_it(new_desk: NewDesk) -> None:
+    desk = new_desk(protect="stop:8%")
+    desk.hold("AAA", 10, 0.0001)
+    (found,) = named(desk)
+    assert "no price of its steps lies between 0 and its cost of 0.0001" in found.why
+    assert (a_pass(desk)["unprotected"], sizes(desk)) == (1, [])
+
+
 def test_a_halt_is_the_reason(new_desk: NewDesk) -> None:
     desk = new_desk(protect="stop:8%")
     halting.halt(desk.store, "paper", "a test", "somebody")

@@ -51,16 +51,19 @@ def test_anything_else_is_refused_in_one_line_that_names_it(rule: str, monkeypat
         (8, "sell", "100.33", "92.31"),  # 92.3036: never further away than asked for
         (8, "buy", "100.33", "108.35"),  # 108.3564
         (5, "sell", "0.5", "0.475"),
-        (50, "sell", "0.0001", "0.0001"),
+        (0.1, "sell", "5", "4.99"),  # no cent within: the next one, for a stop at the cost is met at once
+        (0.1, "buy", "5", "5.01"),
+        (50, "sell", "0.0001", None),
     ],
 )
-def test_a_stop_is_a_whole_cent_within_its_percentage(percent: float, side: str, cost: str, price: str) -> None:
-    assert stop_price(symbol_terms("AAA"), percent, side, Decimal(cost)) == Decimal(price)
+def test_a_stop_is_a_whole_cent_within_its_percentage(percent: float, side: str, cost: str, price: str | None) -> None:
+    assert stop_price(symbol_terms("AAA"), percent, side, Decimal(cost)) == (price and Decimal(price))
 
 
 def test_a_short_position_is_protected_by_a_stop_to_buy() -> None:
     closing = ProtectiveStop("AAA", "buy", Decimal(7), None, Decimal(100), None)
     stop = stop_for(Protection("trail", 5), closing, Decimal(100))
+    assert stop is not None
     assert (stop.side, stop.quantity, stop.stop_price, stop.order_type) == ("buy", 7, 105, "trailing_stop")
 
 
