@@ -20,7 +20,8 @@ _CODES = """
     LTL LVL MTL ROL SIT SKK TRL
 """
 ISO = frozenset(_CODES.split())
-COINS = frozenset({"BTC", "ETH", "USDT", "USDC", "BUSD", "DAI"})
+STABLECOINS = frozenset({"USDT", "USDC", "BUSD", "DAI"})  # pegged to the dollar
+COINS = STABLECOINS | {"BTC", "ETH"}
 CURRENCIES = ISO | COINS
 _PARTS = {"GBX": "GBP", "GBP": "", "ZAC": "ZAR", "ILA": "ILS", "USX": "USD"}
 _SPLIT = re.compile(r"[/_ :-]+")

@@ -79,7 +79,7 @@ def _currency(value: str) -> str:
     try:
         return currency_code(value)
     except UsageError as error:
-        raise ValueError(f"{error}: {error.remedy}") from None
+        raise ValueError(str(error)) from None
 
 
 def _approval_policy(value: str) -> str:

@@ -133,7 +133,7 @@ def refresh(
             if len(names) == 1:
                 raise
             failed += 1
-            warn([f"{name}: {error} ({error.remedy})"])
+            warn([f"{name}: {error}"])
     if failed:
         raise typer.Exit(1)
 

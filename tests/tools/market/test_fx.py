@@ -129,6 +129,8 @@ def test_a_folder_s_rate_of_a_day_is_known_when_that_day_is_over(tmp_path: Path)
         ([("2010-08-11", "GBPUSD", 1.5), ("2010-08-11", "GBPUSD", 1.6)], "row 3, .*in row 2, 1.5 and not 1.6"),
         ([("2010-08-11", "GBPUSD", 1.5), ("2010-08-11", "USDGBP", 1.5)], "row 3, .*contradicts GBPUSD of 1.5 in row 2"),
         ([("2010-08-11", "GBPUSD", 1.5), ("2010-08-12", "GBPUSD", 150)], "row 3, .*goes from 1.5 to 150"),
+        ([("2099-09-10", "GBPUSD", 1.5)], "row 2, column date: GBPUSD has a rate of 2099-09-10, which is after today"),
+        ([("2010-08-11", "USDUSD", 1)], r"row 2, column pair: 'USDUSD' is one currency twice \(name two, [^;]*$"),
     ],
 )
 def test_a_wrong_rate_is_named_with_its_row(tmp_path: Path, rows: list[tuple[object, ...]], why: str) -> None:
@@ -137,3 +139,24 @@ def test_a_wrong_rate_is_named_with_its_row(tmp_path: Path, rows: list[tuple[obj
     assert re.search(f"fx.csv, {why}", str(error)), error
     with pytest.raises(SettingError, match=r"fx\.csv, row"):  # the ECB's stand in for none of one's own
         rate_into(market_of(tmp_path, data, DAY), "GBP", DOLLARS)
+
+
+@pytest.mark.parametrize(
+    ("pair", "rates", "why"),
+    [
+        ("GBPUSD", (1.27, 0.787), "row 3, .*from 1.27 to 0.787, which is near 1 / 1.27, as if turned round"),
+        ("GBPUSD", (1.27, 1.05), None),
+        ("EURUSD", (1.02, 0.98), None),
+        ("USDT/USD", (1.0, 0.62), "row 3, .*USDT/USD of 0.62 on 2010-08-12 is 38% off its peg of 1"),
+        ("USDC/USDT", (0.9, 0.88), "row 3, .*0.88 on .* 12% off its peg of 1, the furthest of 2 rates"),
+        ("USDT/EUR", (0.9, 0.88), None),
+    ],
+)
+def test_a_rate_that_may_be_wrong_is_warned_of(
+    tmp_path: Path, pair: str, rates: tuple[float, float], why: str | None
+) -> None:
+    data = folder(tmp_path / "data", *((f"2010-08-1{day}", pair, rate) for day, rate in enumerate(rates, start=1)))
+    problems = check_folder(data, "auto", 5).problems
+    found = [str(one) for one in problems.of("warning") if "fx.csv" in str(one)]
+    assert (list(problems.of("error")), len(found)) == ([], int(why is not None))
+    assert why is None or re.search(f"fx.csv, {why}", found[0]), found
