@@ -73,12 +73,22 @@ def _fields(payload: str) -> Mapping[str, Any]:
 
 
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    names = [name for name in sorted({*then, *now}) if then.get(name) != now.get(name)]
+    before, after = dict(_leaves(then)), dict(_leaves(now))
+    names = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
     telling = [name for name in names if name not in _IDENTITY] or names
     for name in telling[:_MOST_DIFFERENCES]:
-        yield f"{_words(name)} was {_value(then.get(name))}, is {_value(now.get(name))}"
+        yield f"{_words(name)} was {_value(before.get(name))}, is {_value(after.get(name))}"
     if (more := len(telling) - _MOST_DIFFERENCES) > 0:
         yield f"and {more} more"
+
+
+def _leaves(fields: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each field with its value, those of a field within another by both names: its stop is told, and no JSON."""
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{above}{name} ")
+        else:
+            yield f"{above}{name}", value
 
 
 def _words(name: str) -> str:
@@ -86,6 +96,12 @@ def _words(name: str) -> str:
 
 
 def _value(value: Any) -> str:
-    if value is None:
-        return "none"
-    return one_line(value if isinstance(value, str) else json.dumps(value, sort_keys=True), _LONGEST_VALUE)
+    return "none" if value is None else one_line(_text(value), _LONGEST_VALUE)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return " ".join(f"{_words(name)} {_text(one)}" for name, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(" ".join(map(_text, one)) if isinstance(one, list) else _text(one) for one in value)
+    return str(value)

@@ -214,10 +214,13 @@ def test_an_answer_is_to_the_preview_that_was_shown(new_desk: NewDesk) -> None:
     with desk.store.session() as session:  # as if the order had been previewed anew while the person looked
         made = session.exec(select(Preview).where(Preview.order_id == first.order_id)).one()
         anew = made.payload.replace('"quantity":"10"', '"quantity":"11"')
+        assert '"protection":null' in anew
+        anew = anew.replace('"protection":null', '"protection":{"stopPrice":"95","targets":[["110","5"]]}')
         values = {"payload": anew, "payload_hash": hashlib.sha256(anew.encode()).hexdigest()}
         session.exec(update(Preview).where(col(Preview.id) == made.id).values(**values))
         session.exec(update(Approval).where(col(Approval.order_id) == first.order_id).values(payload_hash="1" * 64))
-    with pytest.raises(OrderError, match="quantity was 10, is 11; nothing was decided"):
+    differs = "protection stop price was none, is 95; protection targets was none, is 110 5; quantity was 10, is 11;"
+    with pytest.raises(OrderError, match=differs):
         answer(hashes[first.order_id])
     with desk.store.session() as session:
         old = {"payload": made.payload, "payload_hash": made.payload_hash}
