@@ -239,6 +239,14 @@ def _write(session: Session, account: str, state: TradingState, why: str, by: st
     booking.trading_changed(session, account, state, why, by)
 
 
+def reword(session: Session, account: str, end: str, by_now: str) -> None:
+    """Let a reason that ends so end otherwise: the state, its author and its time stay."""
+    row = session.get(Trading, account, with_for_update=True, populate_existing=True)
+    if row is not None and row.why.endswith(end):
+        row.why = row.why.removesuffix(end) + by_now
+        session.add(row)
+
+
 # Orders at the broker that the trading state no longer allows: all of a halted account, the opening ones of a
 # reducing one.
 

@@ -137,13 +137,14 @@ def fill_differences(session: Session, state: BrokerState, adopted: Collection[s
     return found
 
 
+_LOOK = "; look into it at the broker, then `desk reconcile --adopt` takes the account over as it is"
+_OVER = "; the two agree again"
+
+
 def halt_reason(found: Sequence[Difference]) -> str:
     """Return the differences and their remedy as one sentence."""
     listed = "; ".join(describe_difference(row) for row in found)
-    return (
-        f"the broker's account is not what the desk's orders explain: {listed}; look into it at the broker, then "
-        "`desk reconcile --adopt` takes the account over as it is"
-    )
+    return f"the broker's account is not what the desk's orders explain: {listed}{_LOOK}"
 
 
 def describe_difference(row: Difference) -> str:
@@ -399,4 +400,6 @@ def _write_result(
         session.add(row)
         if done is not None:
             halting.record(session, settings, done)
+        if not left:
+            halting.reword(session, account, _LOOK, _OVER)  # what is done is not to be done again
     return row

@@ -136,7 +136,10 @@ def test_a_position_that_no_order_explains_halts_until_it_is_taken_over(desk: De
     taken = compare(desk, adopt=True)
     assert (taken.agreed, kinds(taken)) == (True, ["adopted_position"])
     assert desk.positions() == {"BBB": 7}
-    assert trading(desk)[0] is TradingState.HALTED  # a person lets it go on
+    state, why = trading(desk)
+    assert state is TradingState.HALTED  # a person lets it go on
+    assert "position BBB: 0 here, 7 at the broker; the two agree again" in why
+    assert "--adopt" not in why
     with desk.store.session() as session:
         halting.resume(session, desk.settings, desk.settings.account, "a person")
     assert compare(desk).differences == []
