@@ -26,7 +26,7 @@ MOST_WORDS = 4_000  # characters
 MOST_BYTES = 20_000
 DIGITS = 12  # of the version
 _LINE = "+++"
-_SECTORS = "sectors:"
+_SECTORS = re.compile(r"sectors\s*:", re.IGNORECASE)
 # Beside tabs and line ends, controls and marks that change the direction of what follows have no place in words.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffd]")
 By = Literal["rule", "model", "both"]
@@ -75,14 +75,14 @@ class Lens(Frozen):
     @property
     def sectors(self) -> tuple[str, ...]:
         """The sectors that its universe names; none where it is a rule, or the run's."""
-        if not self.universe.startswith(_SECTORS):
+        if (head := _SECTORS.match(self.universe)) is None:
             return ()
-        return tuple(part.strip() for part in self.universe.removeprefix(_SECTORS).split(",") if part.strip())
+        return tuple(part.strip() for part in self.universe[head.end() :].split(",") if part.strip())
 
     @property
     def within(self) -> Expression | None:
         """The rule of its universe, where it has one."""
-        if self.universe.startswith(_SECTORS) or not self.universe:
+        if _SECTORS.match(self.universe) or not self.universe:
             return None
         return _expression(self.universe, "truth", "universe")
 
@@ -160,7 +160,7 @@ def _read(name: str, text: str, tools: Collection[str]) -> Lens:
         figures=tuple(dict.fromkeys(given.figures)),
     )  # fmt: skip
     _ = found.used  # reads each expression, and raises for a wrong one
-    if found.universe.startswith(_SECTORS) and not found.sectors:
+    if _SECTORS.match(found.universe) and not found.sectors:
         raise UsageError(f"universe is {found.universe!r}", remedy='name sectors, as "sectors: Utilities, Energy"')
     if found.strong is not None and SCORE in found.strong.figures and not found.score:
         raise UsageError("high names score, and there is none", remedy='write score = "..."')
