@@ -154,6 +154,7 @@ FUNCTIONS: Mapping[str, tuple[int, int, Callable[..., Numbers]]] = {
     "rank": (1, 1, _ranks),
 }
 BETWEEN = "between"  # between(x, low, high): low <= x <= high
+CALLS = {"abs": "abs(x)", "min": "min(x, y)", "max": "max(x, y)", "rank": "rank(x)", BETWEEN: "between(x, low, high)"}
 _OPERATIONS: Mapping[type[ast.operator], Callable[[Numbers, Numbers], Numbers]] = {
     ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide,
 }  # fmt: skip
@@ -222,8 +223,10 @@ class _Reader:
 
     def _figure(self, name: str) -> _Number:
         if name not in self.figures:
-            near = get_close_matches(name, [*self.figures, *FUNCTIONS, BETWEEN], 1)
-            meant = f"did you mean {near[0]}? " if near else ""
+            if name in CALLS:
+                raise self._wrong(f"has {name!r} without what it is of", f"it is a function: write {CALLS[name]}")
+            near = get_close_matches(name, [*self.figures, *CALLS], 1)
+            meant = f"did you mean {CALLS.get(near[0], near[0])}? " if near else ""
             choice = ", ".join(sorted(self.figures))
             raise self._wrong(f"has {name[:40]!r}, which is not a figure", f"{meant}choose among {choice}")
         return partial(_column, name)

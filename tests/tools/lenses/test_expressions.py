@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from contextlib import suppress
 from typing import Any
 
@@ -207,6 +208,8 @@ def test_what_is_not_in_the_language_is_refused(text: str) -> None:
         ("rsi14", "truth", "where is a number"),
         ("rsi14 > 1", "number", "where is true or false"),
         ("rsi4 > 1", "truth", "'rsi4', which is not a figure"),
+        ("rank > 0", "truth", "'rank' without what it is of (it is a function: write rank(x))"),
+        ("gap > between", "truth", "write between(x, low, high)"),
         ("rsi14 and gap > 0", "truth", "'rsi14' where true or false is asked for"),
         ("(gap > 0) + 1 > 0", "truth", "counts with 'gap > 0'"),
         ("between(gap, 1) ", "truth", "gives between 2 values"),
@@ -214,5 +217,5 @@ def test_what_is_not_in_the_language_is_refused(text: str) -> None:
     ],
 )
 def test_a_refusal_names_the_value(text: str, kind: Kind, says: str) -> None:
-    with pytest.raises(UsageError, match=says.replace("(", r"\(").replace("+", r"\+")):
+    with pytest.raises(UsageError, match=re.escape(says)):
         read(text, FIGURES, kind, "where")
