@@ -115,7 +115,9 @@ def check(desk: Desk, name: str) -> LensCheck:
         return _wordy(desk, lens)
     context = desk.tool_context()
     found = ruled_today(lens, context, resolve_universe(settings.universe, context.market))
-    if found.compared and (gone := [one for one, count in found.unknown.items() if count == found.compared]):
+    if found.compared > found.doubtful and (
+        gone := [one for one, count in found.unknown.items() if count == found.compared]
+    ):
         raise UsageError(
             f"the lens {name}: the {context.market.name} market knows {', '.join(gone)} of no name",
             remedy="use a market that has it, or leave it out of the lens",

@@ -31,9 +31,10 @@ def ruled_step(desk: Desk, step: ClaimedStep, lens: Lens) -> Ending:
     context, symbols = desk.tool_context(step.run_id), step.payload["symbols"]
     if lens.by == "model":
         panel = read_panel(context, symbols, () if lens.within is None else lens.within.figures)
-        kept = members(lens, panel, sectors_for(lens, context.market, symbols)).symbols
-        note = f"{lens.title}: {len(kept)} of {len(symbols)} names are in its universe"
-        return _handed_on(desk, step, [(symbol, None) for symbol in kept], [note])
+        kept, doubtful = members(lens, panel, sectors_for(lens, context.market, symbols))
+        unsure = f", and of {len(doubtful)} that is unknown" if len(doubtful) else ""
+        note = f"{lens.title}: {len(kept)} of {len(symbols)} names are in its universe{unsure}"
+        return _handed_on(desk, step, [(symbol, None) for symbol in kept.symbols], [note])
     found = ruled_today(lens, context, symbols)
     if lens.by == "both":
         return _handed_on(desk, step, [(one.symbol, one) for one in found.passed], found.notes(lens))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,33 +41,44 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Ruled:
-    """What a rule says of the names of its universe. passed: all that pass, the best first, more than the lens's hits
-    perhaps; undecided: names of which a figure that decides is unknown; unknown: such names by figure."""
+    """What a rule says of the names of its universe, and of those that may be in it. passed: all that pass, the best
+    first, more than the lens's hits perhaps; undecided: names of which a figure that decides is unknown; unknown: such
+    names by figure; doubtful: those of them of which it is unknown whether they are in the universe."""
 
     compared: int
     passed: tuple[Passed, ...]
     undecided: int
     unknown: dict[str, int]
+    doubtful: int = 0
 
     def notes(self, lens: Lens) -> list[str]:
         if not self.compared:
             return [f"{lens.title}: no name is in its universe"]
         found = [f"{self.undecided} of {self.compared} names are undecided"] if self.undecided else []
+        if self.doubtful:
+            found.append(f"of {self.doubtful} it is unknown whether they are in its universe")
         if lacking := {name: count for name, count in self.unknown.items() if count}:
             told = ", ".join(f"{name} of {count}" for name, count in lacking.items())
             found.append(f"unknown of {self.compared} names: {told}")
         return [f"{lens.title}: {'; '.join(found)}"] if found else []
 
 
-def members(lens: Lens, panel: Panel, own: Mapping[str, str | None]) -> Panel:
-    """Return the names that the lens looks at, without those of which that is unknown. own: the sectors of the names,
-    where the lens is of sectors."""
+class Members(NamedTuple):
+    """The names that a lens looks at, and those of which it is unknown whether it does."""
+
+    names: Panel
+    doubtful: Panel
+
+
+def members(lens: Lens, panel: Panel, own: Mapping[str, str | None]) -> Members:
+    """Part a panel by the universe of a lens. own: the sectors of the names, where the lens is of sectors."""
     if lens.sectors:
-        wanted = {one.lower() for one in lens.sectors}
-        return panel.only([(own.get(symbol) or "").lower() in wanted for symbol in panel.symbols])
+        wanted, given = {one.lower() for one in lens.sectors}, [own.get(symbol) for symbol in panel.symbols]
+        return Members(panel.only([(one or "").lower() in wanted for one in given]), panel.only([not x for x in given]))
     if (within := lens.within) is not None:
-        return panel.only(within.truth(panel.columns, len(panel)).true.tolist())
-    return panel
+        truth = within.truth(panel.columns, len(panel))
+        return Members(panel.only(truth.true.tolist()), panel.only(truth.unknown.tolist()))
+    return Members(panel, panel.only([False] * len(panel)))
 
 
 def sectors(market: MarketData, symbols: Sequence[str]) -> dict[str, str | None]:
@@ -98,9 +109,9 @@ def sectors_for(lens: Lens, market: MarketData, symbols: Sequence[str]) -> dict[
     return found
 
 
-def ruled(lens: Lens, panel: Panel, most: int | None = None) -> Ruled:
+def ruled(lens: Lens, panel: Panel, most: int | None = None, doubtful: Panel | None = None) -> Ruled:
     """Return what the rule says of the names of a panel, which `rank` compares with each other. most: names of those
-    that pass, by default all."""
+    that pass, by default all; doubtful: names that may be in the universe, of which nothing can be told."""
     assert lens.rule is not None, f"{lens.name} has no rule"
     size, columns = len(panel), panel.columns
     holds = lens.rule.truth(columns, size)
@@ -112,8 +123,15 @@ def ruled(lens: Lens, panel: Panel, most: int | None = None) -> Ruled:
         strong = lens.strong.truth({**columns, SCORE: scores}, size).true
     order = sorted(np.flatnonzero(passing).tolist(), key=lambda at: (-scores[at], panel.symbols[at]))
     found = tuple(_passed(lens, panel, at, scores, bool(strong[at])) for at in order[:most])
-    lacking = {name: int(np.isnan(columns[name]).sum()) for name in lens.used if name in columns}
-    return Ruled(size, found, int(undecided.sum()), lacking)
+    lacking, more = _lacking(lens, panel), len(doubtful) if doubtful is not None else 0
+    if doubtful is not None and more:
+        lacking = {name: count + _lacking(lens, doubtful)[name] for name, count in lacking.items()}
+        lacking |= {"sector": more} if lens.sectors else {}
+    return Ruled(size + more, found, int(undecided.sum()) + more, lacking, more)
+
+
+def _lacking(lens: Lens, panel: Panel) -> dict[str, int]:
+    return {name: int(np.isnan(panel.columns[name]).sum()) for name in lens.used if name in panel.columns}
 
 
 def _passed(lens: Lens, panel: Panel, at: int, scores: Numbers, strong: bool) -> Passed:
@@ -130,4 +148,5 @@ def ruled_today(lens: Lens, context: ToolContext, symbols: Sequence[str]) -> Rul
     """Return what the rule says of names on the context's day. Raises UsageError for a figure that its market does not
     have."""
     own = sectors_for(lens, context.market, symbols)
-    return ruled(lens, members(lens, read_panel(context, symbols, lens.used), own))
+    names, doubtful = members(lens, read_panel(context, symbols, lens.used), own)
+    return ruled(lens, names, doubtful=doubtful)

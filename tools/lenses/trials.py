@@ -116,7 +116,8 @@ def walk(
             columns |= read_panel(context_of(row), symbols, company).columns
         panel = Panel(tuple(symbols), columns, Gaps())
         for lens in lenses:
-            found[lens.name].add(row, ruled(lens, members(lens, panel, own), most=lens.hits), lens.hits)
+            inside, doubtful = members(lens, panel, own)
+            found[lens.name].add(row, ruled(lens, inside, most=lens.hits, doubtful=doubtful), lens.hits)
     return found
 
 

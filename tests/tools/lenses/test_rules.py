@@ -54,14 +54,22 @@ def test_high_is_by_the_score_and_equal_scores_go_by_name() -> None:
 
 def test_ranks_are_among_the_names_that_the_lens_looks_at() -> None:
     one = read_lens("one", lens("universe = 'rsi14 < 65'\nwhere = 'rank(gap) > 0.6'"))
-    inside = members(one, PANEL, {})
-    assert inside.symbols == ("A", "B", "E")  # of D it is unknown
-    assert [passed.symbol for passed in ruled(one, inside).passed] == ["A", "B"]
+    inside, doubtful = members(one, PANEL, {})
+    assert (inside.symbols, doubtful.symbols) == (("A", "B", "E"), ("D",))
+    found = ruled(one, inside, doubtful=doubtful)
+    assert [passed.symbol for passed in found.passed] == ["A", "B"]
+    assert (found.compared, found.undecided, found.doubtful, found.unknown["rsi14"]) == (4, 1, 1, 1)
 
 
 def test_a_universe_of_sectors_leaves_out_names_whose_sector_is_unknown() -> None:
     own = {"A": "Energy", "B": "energy", "C": "Utilities", "D": None}
-    assert members(read_lens("one", lens("universe = 'sectors: Energy'")), PANEL, own).symbols == ("A", "B")
+    one = read_lens("one", lens("universe = 'SECTORS : Energy'\nwhere = 'gap > 0'"))
+    inside, doubtful = members(one, PANEL, own)
+    assert (inside.symbols, doubtful.symbols) == (("A", "B"), ("D", "E"))
+    found = ruled(one, inside, doubtful=doubtful)
+    assert (found.compared, found.undecided, found.doubtful) == (4, 2, 2)
+    assert "of 2 it is unknown whether they are in its universe" in found.notes(one)[0]
+    assert found.unknown == {"gap": 0, "sector": 2}
 
 
 def test_a_sector_that_no_name_has_is_refused(market: ReplayMarket, make_context: MakeContext) -> None:
