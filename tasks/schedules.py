@@ -156,6 +156,26 @@ def shown_time(at: str, exchange: str) -> str:
     return f"{at} {clock_of(exchange)}" if ":" in at else f"{at} of {shown_exchange(exchange)}"
 
 
+def outside(entry: Entry) -> str | None:
+    """Return that minutes from the open or close lead out of the session, with the time; None of those within it, and
+    of a time of the clock, which a person can read. Of the sessions of a year, for some are short."""
+    if ":" in entry.at:
+        return None
+    hours, today = exchange_hours(entry.exchange), exchange_day(utcnow(), entry.exchange)
+    days = hours.between(today - dt.timedelta(days=365), today)
+    found = [
+        (day, at) for day in days if not hours.open_of(day) <= (at := _at(hours, day, entry.at)) <= hours.close_of(day)
+    ]
+    if not found:
+        return None
+    day, at = max(found, key=lambda one: (hours.close_of(one[0]) - hours.open_of(one[0]), one[0]))
+    early = at < hours.open_of(day)
+    edge, bound = ("before the open", hours.open_of(day)) if early else ("after the close", hours.close_of(day))
+    often = "" if len(found) == len(days) else f" on {len(found)} of {len(days)} sessions, the last on {day}"
+    there = f"{at.astimezone(hours.zone):%H:%M}, {edge} at {bound.astimezone(hours.zone):%H:%M}"
+    return f"{entry.at} is {there}{often}"
+
+
 def elsewhere(entry: Entry, settings: Settings) -> str | None:
     """Return an entry's time with its exchange; None where that is the desk's own."""
     return shown_time(entry.at, entry.exchange) if entry.exchange != settings.exchange else None

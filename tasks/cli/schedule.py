@@ -35,6 +35,7 @@ Field = Annotated[
     list[str] | None,
     typer.Option("--set", help="NAME=VALUE of what POST /runs takes, as in symbols=AAPL,MSFT; repeat it for several."),
 ]
+FORECAST_SECONDS = 5.0  # for all that are asked for
 Forecast = Annotated[bool, typer.Option("--forecast", help="Say what each run may cost; looks at the market.")]
 
 
@@ -133,31 +134,47 @@ def _change(
 
 
 def _forecasts(settings: Settings, rows: list[Entry]) -> dict[str, str]:
-    """Return what a run of each entry may come to, or why that is not known now, by the entry's name."""
-    from chordesk.tasks.engine import requests
-    from chordesk.tasks.reading.outlook import spending
-    from chordesk.tasks.worker.app import create_app
-    from chordesk.tasks.workflows.runs import planned
+    """Return what a run of each entry may come to, or why that is not known now, by the entry's name. What is not read
+    in some seconds is not waited for: the entries are written."""
+    from contextvars import copy_context
+    from threading import Thread
 
     found: dict[str, str] = {}
+    reading = Thread(target=copy_context().run, args=(_forecast, settings, rows, found), daemon=True)
+    reading.start()
+    reading.join(FORECAST_SECONDS)
+    late = f"not known: it took longer than {FORECAST_SECONDS:g} seconds"
+    return {row.name: found.get(row.name, late) for row in rows}
+
+
+def _forecast(settings: Settings, rows: list[Entry], found: dict[str, str]) -> None:
+    """Plan a run of each entry, by an app that sends nothing and so needs no Redis."""
+    from chordesk.tasks.bootstrap import Desk
+    from chordesk.tasks.engine import requests
+    from chordesk.tasks.reading.outlook import spending
+    from chordesk.tasks.worker.messages import DeskApp
+    from chordesk.tasks.workflows.runs import planned
+
+    app = DeskApp("forecast", broker="memory://", set_as_current=False)
+    app.desk = Desk(settings, "cli")
     for row in rows:
         try:
-            app = create_app(settings, "cli")
             run = planned(app, requests.made(row.kind, row.request or {}, f"schedule {row.name}"))
             with app.desk.store.read() as session:
                 found[row.name] = spending(session, app.desk.settings, run).said
         except DeskError as error:
             found[row.name] = f"not known: {error}"
-    return found
 
 
 def _print(entry: Entry) -> None:
     from chordesk.tasks.schedule_days import shown_days
-    from chordesk.tasks.schedules import shown_time
+    from chordesk.tasks.schedules import outside, shown_time
 
     when = f"{shown_time(entry.at, entry.exchange)}, {shown_days(entry.days)}"
     state = "" if entry.enabled else ", off"
     print_line(f"{entry.name}: {entry.said} at {when}{state}; beat takes it over within seconds")
+    if (said := outside(entry)) is not None:
+        print_line(f"note: {said}")
 
 
 def _row(entry: Entry, settings: Settings) -> tuple[str, ...]:

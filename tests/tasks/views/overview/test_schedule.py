@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 
 import pytest
 from sqlmodel import Session
@@ -12,6 +13,7 @@ from chordesk.models.errors import NotFound, UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.text import NEW_YORK
 from chordesk.tasks import schedules
+from chordesk.tasks.cli import schedule
 from chordesk.tasks.schedule_days import checked_days, first_due, is_due
 from chordesk.tools.market.clock import exchange_hours
 from tests.builders import a_run
@@ -88,6 +90,36 @@ def test_what_people_change_takes_the_place_of_the_settings(store: Store) -> Non
         assert left.at == "08:30"
         assert schedules.remove(session, settings, "late", "ann") is None
         assert starts(session, settings, at(7)) == {"premarket": at(8, 30)}
+
+
+@pytest.mark.parametrize(
+    ("exchange", "given", "says"),
+    [
+        ("XNYS", "close-400m", "close-400m is 09:20, before the open at 09:30"),
+        ("XTKS", "open-10m", "open-10m is 08:50, before the open at 09:00"),
+        ("XNYS", "close-300m", "close-300m is 08:00, before the open at 09:30 on"),  # of half days
+        ("XNYS", "close+5m", "close+5m is 16:05, after the close at 16:00"),
+        ("XNYS", "open", None),
+        ("XNYS", "08:30", None),
+    ],
+)
+def test_a_time_that_leads_out_of_the_session_is_said(exchange: str, given: str, says: str | None) -> None:
+    entry = schedules.Entry(name="a", kind="screen", at=given, exchange=exchange, enabled=True, setting=None)
+    found = schedules.outside(entry)
+    assert found is None if says is None else says in str(found)
+
+
+def test_a_forecast_needs_no_redis_and_is_not_waited_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings = Settings(database_url=f"sqlite:///{tmp_path / 'desk.db'}")
+    assert settings.redis_url is None
+    with store.read() as session:
+        rows = schedules.entries(session, settings)
+    assert set(schedule._forecasts(settings, rows)) == {"premarket", "midday"}
+    assert all("at most" in said for said in schedule._forecasts(settings, rows).values())
+    monkeypatch.setattr(schedule, "FORECAST_SECONDS", 0.0)
+    assert schedule._forecasts(settings, rows)["midday"] == "not known: it took longer than 0 seconds"
 
 
 def test_an_entry_may_go_by_another_exchange_than_the_desks(store: Store) -> None:
