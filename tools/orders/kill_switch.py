@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, select
@@ -41,7 +41,6 @@ from chordesk.tools.orders.booking import advance, load_order, open_orders
 from chordesk.tools.orders.checking import SizedOrder, ticket_of
 from chordesk.tools.orders.drafting import order_id, write_decision
 from chordesk.tools.orders.flow import cancel_open
-from chordesk.tools.orders.kept_positions import Kept, common_part, kept_positions, not_there
 from chordesk.tools.orders.previews import terms_of, write_preview
 from chordesk.tools.orders.reconciliation import position_here, settle
 from chordesk.tools.orders.snapshots import take_snapshot
@@ -51,6 +50,9 @@ from chordesk.tools.rates import exit_rate
 from chordesk.tools.risk.amounts import exit_note, is_current, within_collar
 from chordesk.tools.risk.codes import deny
 from chordesk.tools.risk.exposure import underlying_of
+
+if TYPE_CHECKING:
+    from chordesk.tools.orders.kept_positions import Kept
 
 
 def write_orders(
@@ -183,6 +185,8 @@ def flatten(context: SubmissionContext, by: str, why: str, *, everything: bool =
     end. The orders are rows like any other, of a decision that a person made. Raises FencedOff when another process
     takes the account, and the broker's error when it does not show its positions.
     """
+    from chordesk.tools.orders.kept_positions import kept_positions, not_there  # a flatten alone asks
+
     token = context.lease.acquire()
     left = _cancelled(context)
     with context.store.read() as session:
@@ -239,6 +243,8 @@ def own_and_others(
 ) -> tuple[list[BrokerPosition], list[BrokerPosition]]:
     """Split the broker's positions into what the desk's ledger has and the rest, which the desk never bought: a person
     may have an account for more than the desk."""
+    from chordesk.tools.orders.kept_positions import common_part
+
     own, others = [], []
     for row in shown:
         theirs, ours = exact(row.quantity), position_here(session, account, row.symbol)
