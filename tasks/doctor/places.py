@@ -39,9 +39,9 @@ def exchanges(context: CheckContext) -> Check:
     symbols = [*_held(context), *_universe(context)]
     codes = sorted({context.desk.market.clock.exchange, *map(exchange_code, symbols)})
     left = {code: _sessions_left(code, context.desk.market.clock.now()) for code in codes}
-    found = [*_calendars(left), *_old_duties(codes, context.began.date()), *_terms(context, symbols)]
-    found += [*_dear_lots(context, symbols), *_rates(context, symbols)]
+    found = [*_calendars(left), *_terms(context, symbols), *_dear_lots(context, symbols), *_rates(context, symbols)]
     detail = ", ".join(f"{EXCHANGES[code].place} {count} sessions left" for code, count in left.items())
+    detail += _old_duties(codes, context.began.date())
     if not found:
         return ok(detail)
     return warn("; ".join([detail, *(what for what, _ in found)]), "; ".join(dict.fromkeys(how for _, how in found)))
@@ -78,11 +78,14 @@ def _calendars(left: dict[str, int]) -> Iterator[Finding]:
             yield f"the calendar of {EXCHANGES[code].place} ends on {ends}", "update exchange-calendars"
 
 
-def _old_duties(codes: Sequence[str], today: dt.date) -> Iterator[Finding]:
+def _old_duties(codes: Sequence[str], today: dt.date) -> str:
+    """Return which duties were stated long ago. It is no warning: most are in force as they were, and another figure
+    comes with another version of the desk alone."""
     old = [row for row in DUTIES if today - row.stated > _YEAR and set(codes) & set(row.exchanges)]
-    if old:
-        rows = _some([f"{row.name} of {EXCHANGES[row.exchanges[0]].place}, {row.stated}" for row in old])
-        yield f"duties of more than a year ago: {rows}", "look at their sources in models/duties.py"
+    if not old:
+        return ""
+    rows = _some([f"{row.name} of {EXCHANGES[row.exchanges[0]].place}, {row.stated}" for row in old])
+    return f"; duties that were stated more than a year ago, to compare with a contract note: {rows}"
 
 
 def _terms(context: CheckContext, symbols: Sequence[str]) -> Iterator[Finding]:

@@ -67,6 +67,7 @@ from chordesk.tasks.reading.accounts import PortfolioResearchResult, portfolio_r
 from chordesk.tasks.reading.chain import judged
 from chordesk.tasks.reading.report_view import AnalysisRow, analyses
 from chordesk.tasks.reading.run_list import opened_by_backtest
+from chordesk.tools.ledger import currency_of_account
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.orders.stops import preview_text
 from chordesk.tools.scoring.verdict_calibration import lenses_of, odds_of_run
@@ -409,10 +410,12 @@ def _actions(session: Session, decision: Decision) -> list[ActionRow]:
         select(Preview).join(Order, col(Order.id) == col(Preview.order_id)).where(Order.decision_id == decision.id)
     ).all()
     previews = {row.order_id: row for row in rows}
-    return [_action(item, orders.get(ordinal), previews) for ordinal, item in enumerate(decision.actions)]
+    own = next((currency_of_account(session, order.account) for order in orders.values()), DOLLAR)
+    return [_action(item, orders.get(ordinal), previews, own) for ordinal, item in enumerate(decision.actions)]
 
 
-def _action(item: dict[str, Any], order: Order | None, previews: dict[str, Preview]) -> ActionRow:
+def _action(item: dict[str, Any], order: Order | None, previews: dict[str, Preview], own: str) -> ActionRow:
+    """own: currency of the account."""
     kind = item["action"]
     preview = previews.get(order.id) if order else None
     return ActionRow(
@@ -430,7 +433,7 @@ def _action(item: dict[str, Any], order: Order | None, previews: dict[str, Previ
         state=order.state if order else None,
         suppressed=order.denial_reason if order and order.denial_code else None,
         payload_hash=preview.payload_hash if preview else None,
-        protection=preview_text(preview.payload) if preview else None,
+        protection=preview_text(preview.payload, preview.currency or own) if preview else None,
     )
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from chordesk.models.exchanges import CRYPTO, exchange_code
 from chordesk.models.market import legs_of, parse_contract
 from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE
 from chordesk.models.text import span
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
     from chordesk.tasks.reading.outlook import LocalTime, Outlook
 
 
-def size_text(quantity: float, contract: str | None) -> str:
-    """Return a number of shares, or of contracts and which they are: "2 contracts 2026-12-18 put 180"."""
+def size_text(quantity: float, contract: str | None, symbol: str = "") -> str:
+    """Return a number of shares, of coins of a pair, or of contracts and which they are: "2 contracts 2026-12-18 put
+    180"."""
     count = count_text(quantity)
+    if contract is None and exchange_code(symbol) == CRYPTO:
+        return f"{count} {symbol.partition('-')[0]}"
     if contract is None:
         return f"{count} {'share' if quantity == 1 else 'shares'}"
     return f"{count} {'contract' if quantity == 1 else 'contracts'} {contract_text(contract)}"
@@ -30,10 +34,12 @@ def legs_text(legs: Iterable[Mapping[str, Any]] | None) -> str:
     return ", ".join(f"{leg.side} {leg.ratio} {contract_text(leg.contract)}" for leg in legs_of(legs))
 
 
-def units_text(quantity: float, contract: str | None, legs: Sequence[Mapping[str, Any]] | None) -> str:
+def units_text(
+    quantity: float, contract: str | None, legs: Sequence[Mapping[str, Any]] | None, symbol: str = ""
+) -> str:
     """Return the size of any order; of one with legs its units and what a unit is."""
     if not legs:
-        return size_text(quantity, contract)
+        return size_text(quantity, contract, symbol)
     return f"{count_text(quantity)} {'unit' if quantity == 1 else 'units'} of ({legs_text(legs)})"
 
 

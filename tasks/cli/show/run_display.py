@@ -276,7 +276,8 @@ def _state(row: ActionRow) -> Iterable[str | Text]:
 def _size(row: ActionRow) -> str:
     if row.action in ("hold", "watch"):
         return ""
-    quantity = paragraph(units_text(row.quantity, row.contract, row.legs)) if row.quantity is not None else ""
+    size = units_text(row.quantity, row.contract, row.legs, row.symbol) if row.quantity is not None else ""
+    quantity = paragraph(size)
     notional = f"{row.notional:,.0f} notional" if row.notional is not None else ""
     return " ".join(part for part in (row.side or "", quantity or notional) if part)
 

@@ -249,7 +249,7 @@ def test_what_another_exchange_rests_on_is_looked_at(tmp_path: Path) -> None:
         "HKDUSD: no rate of HKDUSD is known", "2026-10-30",
     ):  # fmt: skip
         assert words in found.detail
-    for remedy in ("lot in listings.csv", "fx.csv", "models/duties.py"):
+    for remedy in ("lot in listings.csv", "fx.csv"):
         assert remedy in found.remedy
     (own / "fx.csv").write_text("date,pair,rate\n2026-11-26,HKDUSD,0.128\n")
     (own / "listings.csv").write_text("symbol,lot\n0700.HK,100\n0005.HK,400\n")

@@ -179,6 +179,7 @@ def test_legs_are_part_of_the_hash_that_is_approved(new_desk: NewDesk) -> None:
     assert row.order.legs is not None
     text = "sell 1 2010-09-18 put 90, buy 1 2010-09-18 put 85"
     assert units_text(2.0, None, row.order.legs) == f"2 units of ({text})"
+    assert units_text(34.09951, None, None, "LTC-USD") == "34.09951 LTC"
     assert size_of(desk.orders()[0]) == f"open sell 2 of ({text})"
     plain = new_desk(Options(dict(PRICES)), **ALLOWED)
     decision = plain.decide(package(), instrument="option")

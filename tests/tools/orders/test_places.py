@@ -15,6 +15,8 @@ from chordesk.models.exchanges import EXCHANGES
 from chordesk.models.market import Listing
 from chordesk.models.orders import DenialCode
 from chordesk.models.states import OrderState
+from chordesk.models.tables.runs import Run
+from chordesk.tasks.reading.runs import view
 from chordesk.tools.brokers.paper_matching import locked_side
 from chordesk.tools.market.clock import LiveClock
 from chordesk.tools.market.price_steps import day_band, listing_terms, market_terms
@@ -125,6 +127,9 @@ def test_the_stop_of_a_preview_is_the_one_that_is_sent(new_desk: NewDesk, protec
     a_pass(desk)
     assert [sent.stop_price for sent in stops(desk)] == [stop]
     assert f" {stop}," in (order.protection or "")
+    with desk.store.read() as session:
+        (row,) = view(session, session.get_one(Run, order.run_id)).actions
+    assert f" GBP {stop}," in (row.protection or "")
 
 
 def test_a_stop_at_other_steps_than_were_previewed_is_decided_anew(new_desk: NewDesk) -> None:
