@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,7 +117,3 @@ def amount(value: float | None, currency: str) -> str:
 
 def share(value: float | None) -> str:
     return "not known" if value is None else f"{100 * value:.1f} %"
-
-
-def figures(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if value is not None}

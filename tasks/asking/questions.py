@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chordesk.models.errors import UsageError
 
@@ -117,17 +117,13 @@ def read(text: str, known: Collection[str]) -> Question | None:
             continue
         if (needs == "symbol" and not symbols) or (needs == "two" and len(ids) < 2):
             continue
-        return _with(found, intent)
+        return replace(found, intent=intent)
     if found.settings:
-        return _with(found, "setting")
+        return replace(found, intent="setting")
     if ids and not symbols:
-        return _with(found, "run")
+        return replace(found, intent="run")
     bare = len(symbols) == 1 and len(words) <= 2
-    return _with(found, "symbol") if bare else None
-
-
-def _with(found: Question, intent: str) -> Question:
-    return Question(found.text, intent, found.symbols, found.ids, found.since, found.count, found.settings, found.words)
+    return replace(found, intent="symbol") if bare else None
 
 
 # Words in capitals that people write and no share's symbol; a known symbol counts nevertheless where it is written so.

@@ -46,8 +46,9 @@ class Change(Frozen):
 
 
 class Changes(Frozen):
-    """The newest first, at most as many as were asked for; counts: of all, by kind. equity_before: at the account's
-    last mark before `since`; equity: at its newest; None without a mark. tokens: of turns that ended since."""
+    """The newest first, at most as many as were asked for; counts: by kind, MOST at most of each.
+    equity_before: at the account's last mark before `since`; equity: at its newest; None without a mark. tokens: of
+    turns that ended since."""
 
     account: str
     currency: str
@@ -123,8 +124,9 @@ def changes(session: Session, settings: Settings, account: str, since: dt.dateti
 
 def _runs(session: Session, account: str, since: dt.datetime) -> Iterator[Change]:
     ended = select(Run).where(Run.account == account, col(Run.state).in_(RUN_FINAL), col(Run.finished_at) >= since)
+    ended = ended.where(col(Run.parent_run_id).is_(None))
     for run in session.exec(ended.order_by(col(Run.finished_at).desc()).limit(MOST)).all():
-        if run.parent_run_id is None and run.finished_at is not None:
+        if run.finished_at is not None:
             yield Change(kind="run", at=run.finished_at, subject="", text=outcome(session, run), run_id=run.id)
 
 
