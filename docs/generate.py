@@ -18,7 +18,7 @@ from typing import Any
 
 import typer.main
 
-from chordesk.models import features, looks
+from chordesk.models import features, looks, model_prices
 from chordesk.models.database.store import every_table
 from chordesk.models.events import EventType
 from chordesk.models.settings import ALIASES, Settings
@@ -365,6 +365,16 @@ def looks_of_states() -> str:
 
 _TITLES = {"any": "Steps, turns, reports and programs"}
 
+
+def listed_prices() -> str:
+    """Return the models with a price, by provider, with the date and the page of the prices."""
+    return "\n".join(
+        f"- {provider} ({page}, {model_prices.AS_OF}): "
+        + ", ".join(code(model) for model in model_prices.listed_of(provider))
+        for provider, page in model_prices.SOURCES.items()
+    )
+
+
 GENERATED: Mapping[str, Callable[[], str]] = {
     "example-package": example_package,
     "commands": commands,
@@ -378,6 +388,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "features": own_features,
     "figures": looks_of_figures,
     "states": looks_of_states,
+    "prices": listed_prices,
 }
 
 
@@ -417,7 +428,7 @@ def deployed(text: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Return the text that each file with generated parts should have."""
-    found = [*sorted(REFERENCE.glob("*.md")), DOCS / "packages.md", DOCS / "contributing.md"]
+    found = [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
     fleet = {path: deployed(path.read_text(encoding="utf-8")) for path in (DOCS.parent / one for one in FLEET)}
     return {path: fresh(path.read_text(encoding="utf-8")) for path in found} | {LOOKS: looks_module()} | fleet
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chordesk.models.errors import UsageError
-from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE, Price, prices
+from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE, Price, is_listed, price_by_name, prices
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_up, standing_of
 from chordesk.models.settings.sources import Loaded, load
@@ -160,22 +160,27 @@ def of_processes(settings: Settings, rows: list[dict[str, Any]]) -> list[dict[st
 
 
 def _prices(settings: Settings) -> Table:
-    """Return the prices that estimates rest on, those of models in use first; one without a price has none."""
+    """Return the prices of models in use and of one's own, which estimates rest on; one without a price has none."""
     from chordesk.agents.role_models import LOCAL, RULES_MODEL, models_in_use
 
     known = prices(settings.prices)
     used = [one for one in models_in_use(settings) if one.provider(settings) != RULES_MODEL]
     local = dict.fromkeys(one.label(settings) for one in used if one.runtime == LOCAL)
-    models = dict.fromkeys([*(model for one in used if one.runtime != LOCAL for model in one.models), *known])
+    own = (model for model, price in known.items() if LISTED.get(model) != price)
+    models = dict.fromkeys([*(model for one in used if one.runtime != LOCAL for model in one.models), *own])
     columns = ("Model", "USD a million tokens", "From")
     rows = [(name, "0", NO_PRICE) for name in local]
-    return table(columns, [*rows, *((name, *_priced(name, known)) for name in models)], "Prices")
+    return table(
+        columns,
+        [*rows, *((name, *_priced(name, known)) for name in models)],
+        f"Prices; {len(LISTED)} models are listed, as of {AS_OF}",
+    )
 
 
 def _priced(model: str, known: Mapping[str, Price]) -> tuple[str, str]:
-    if (price := known.get(model)) is None:
+    if (price := price_by_name(model, known)) is None:
         return "unknown", "set DESK_PRICES"
-    return str(price), f"listed {AS_OF}" if price == LISTED.get(model) else "DESK_PRICES"
+    return str(price), f"listed {AS_OF}" if is_listed(model, price) else "DESK_PRICES"
 
 
 def _cell(value: Any) -> str:

@@ -119,6 +119,7 @@ _OWN = (
     CheckEntry("codex binary", machine.binary, 20),
     CheckEntry("login", machine.login, 20),
     CheckEntry("plan", model.plan, 10),
+    CheckEntry("prices", model.price, 5),
     CheckEntry("room", machine.room, 10),
     CheckEntry("ports", machine.ports, 5),
     CheckEntry("processes", machine.processes, 10),

@@ -20,13 +20,14 @@ from starlette.routing import Route
 from chordesk.agents.gateway.facts import SchemaWay, ServerFacts, ToolWay, keep_facts, known_facts
 from chordesk.agents.gateway.probe import ask_server
 from chordesk.agents.providers.liveness import RAISE
-from chordesk.agents.role_models import LOCAL, local_url, models_in_use, models_of, role_models
+from chordesk.agents.role_models import LOCAL, RULES_MODEL, local_url, models_in_use, models_of, role_models
 from chordesk.agents.roles import ROLES
 from chordesk.agents.rulebook.server import answer
 from chordesk.agents.runner import Assignment, RoleRun, Runner
 from chordesk.agents.subjects import screener_subject
 from chordesk.models.answers import Completed, Failed, Refused
 from chordesk.models.errors import BinaryMissing, DeskError, LoginMissing, ModelMissing, ServiceError
+from chordesk.models.model_prices import AS_OF, is_listed, price_by_name, prices
 from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind
 from chordesk.models.urls import masked
@@ -80,6 +81,22 @@ def plan(context: CheckContext) -> Check:
         remedy = "runs wait until then; to go on at once name a substitute in DESK_SUBSTITUTES"
         return warn(f"{', '.join(used_up)} is used up: {told}", remedy)
     return ok(told)
+
+
+def price(context: CheckContext) -> Check:
+    """Show what a model in use costs; without a price there is no estimate of what a run costs."""
+    settings = context.settings
+    known, used = prices(settings.prices), [one for one in models_in_use(settings) if one.runtime != LOCAL]
+    models = dict.fromkeys(model for one in used if one.provider(settings) != RULES_MODEL for model in one.models)
+    found = {model: price_by_name(model, known) for model in models}
+    if lacking := [model for model, usd in found.items() if usd is None]:
+        entries = ";".join(f"{model}=INPUT/CACHED/OUTPUT" for model in lacking)
+        return warn(
+            f"no price of {', '.join(lacking)} is known (listed: {AS_OF}): its turns have no cost in dollars",
+            f'set DESK_PRICES="{entries}", in USD a million tokens',
+        )
+    told = (f"{model} {usd}" + (f", listed {AS_OF}" if is_listed(model, usd) else "") for model, usd in found.items())
+    return ok("; ".join(told) or "no model in use is billed")
 
 
 def facts_now(context: CheckContext, model: str, seconds: float = ASK_SECONDS) -> ServerFacts:

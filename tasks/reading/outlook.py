@@ -28,7 +28,7 @@ from chordesk.agents.role_models import (
 from chordesk.models.answers import Frozen
 from chordesk.models.groups import by_key
 from chordesk.models.model_prices import LOCAL as LOCAL_LABEL
-from chordesk.models.model_prices import NO_PRICE, Price, model_of, price_of, prices
+from chordesk.models.model_prices import NO_PRICE, Price, model_of, price_by_name, price_of, prices
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import in_run
 from chordesk.models.tables.orders import Position
@@ -212,7 +212,7 @@ def outlook(session: Session, settings: Settings, run: Run) -> Outlook:
     return Outlook(
         kind=run.kind,
         budgets=list(usage_of_budgets(session, settings, run.id)),
-        prices={**{model: str(known[model]) if model in known else None for model in models}, **texts},
+        prices={**{model: str(price) if (price := price_by_name(model, known)) else None for model in models}, **texts},
         last_tokens=last.get("tokens"),
         last_cost=Cost.model_validate(last["cost"]) if "cost" in last else None,
         local=local,

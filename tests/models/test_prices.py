@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.errors import SettingError
-from chordesk.models.model_prices import LISTED, Price, prices
+from chordesk.models.model_prices import LISTED, Price, price_by_name, prices
 from chordesk.models.settings.sources import load_settings
 
 
@@ -19,6 +19,25 @@ def test_own_prices_are_over_those_listed() -> None:
 def test_cached_tokens_are_among_the_input() -> None:
     assert Price(5.0, 0.5, 30.0).of(1_000_000, 400_000, 100_000) == pytest.approx(3.0 + 0.2 + 3.0)
     assert Price(5.0, 0.5, 30.0).of(10, 20, 0) == pytest.approx(10 * 0.5 / 1e6), "more cached than read"
+
+
+@pytest.mark.parametrize(
+    ("model", "priced"),
+    [
+        ("gpt-6.1-sol", "gpt-6.1-sol"),
+        ("openai/gpt-6.1-sol", "gpt-6.1-sol"),
+        ("anthropic/claude-haiku-4-5-20251001", "claude-haiku-4-5"),
+        ("gpt-5.5-2026-04-23", "gpt-5.5"),
+        ("azure/gpt-5.5", None),
+        ("openrouter/openai/gpt-5.5", None),
+        ("gpt-5.5-20000", None),
+        ("gpt-6.2-sol", None),
+    ],
+)
+def test_the_maker_and_the_day_of_a_model_do_not_hide_its_price(model: str, priced: str | None) -> None:
+    assert price_by_name(model, LISTED) == (LISTED[priced] if priced else None)
+    own = Price(7, 8, 9)
+    assert price_by_name(model, prices(f"{model}=7/8/9")) == own, "one's own price of the whole name comes first"
 
 
 @pytest.mark.parametrize(

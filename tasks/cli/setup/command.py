@@ -26,7 +26,7 @@ from chordesk.models.database.store import Store, current
 from chordesk.models.errors import CodexError, DeskError, LoginMissing, ServiceError, UsageError
 from chordesk.models.files import expanded, replacing
 from chordesk.models.home import make_folder
-from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE, prices
+from chordesk.models.model_prices import AS_OF, NO_PRICE, is_listed, price_by_name, prices
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_up
 from chordesk.models.settings.sources import Loaded, load
@@ -172,9 +172,9 @@ def _models(settings: Settings, models: Mapping[str, RoleModel], turns: Mapping[
 def _money(settings: Settings, model: RoleModel, read: int, written: int) -> str:
     if model.runtime == LOCAL:
         return NO_PRICE
-    if (price := prices(settings.prices).get(model.model)) is None:
+    if (price := price_by_name(model.model, prices(settings.prices))) is None:
         return "price unknown: set DESK_PRICES"
-    listed = f", by the prices of {AS_OF}" if price == LISTED.get(model.model) else ""
+    listed = f", by the prices of {AS_OF}" if is_listed(model.model, price) else ""
     usd = f"about {price.of(read, 0, written):,.2f} USD{listed}"
     return f"paid by the plan of the login; over the API {usd}" if model.provider(settings) == "codex" else usd
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from chordesk.models.exchanges import CRYPTO, exchange_code
 from chordesk.models.market import legs_of, parse_contract
-from chordesk.models.model_prices import AS_OF, LISTED, NO_PRICE
+from chordesk.models.model_prices import AS_OF, NO_PRICE, is_listed
 from chordesk.models.text import span
 from chordesk.tasks.cli.output import tally
 from chordesk.tasks.engine.budgets import BudgetUse, Cost
@@ -127,5 +127,5 @@ def _price(model: str, price: str | None) -> str:
         return "unknown (DESK_PRICES)"
     if price == NO_PRICE:
         return price
-    listed = f" (listed {AS_OF})" if model in LISTED and str(LISTED[model]) == price else ""
+    listed = f" (listed {AS_OF})" if is_listed(model, price) else ""
     return f"{price}, USD a million tokens{listed}"

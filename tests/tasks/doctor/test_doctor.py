@@ -106,6 +106,15 @@ def test_a_model_that_is_not_there_or_a_wrong_key(tmp_path: Path, fake: FakeResp
     assert found.remedy == remedy
 
 
+def test_a_model_without_a_price_is_named_with_the_setting_that_gives_it_one(tmp_path: Path) -> None:
+    mixed = {"provider": "codex", "model": "gpt-6.2-sol", "voice_models": "codex:gpt-5.5;codex:gpt-next"}
+    found = one("prices", check_context(tmp_path, **mixed))
+    assert (found.status, "gpt-6.2-sol, gpt-next" in found.detail) == (CheckStatus.WARN, True)
+    own = found.remedy.partition('"')[2].partition('"')[0].replace("INPUT/CACHED/OUTPUT", "1/0.5/2")
+    found = one("prices", check_context(tmp_path, **mixed, prices=own))
+    assert (found.status, "gpt-6.2-sol 1 input, 0.5 cached, 2 output; " in found.detail) == (CheckStatus.OK, True)
+
+
 @needs("litellm")
 def test_the_models_of_litellm_are_asked_and_a_missing_key_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sqlmodel import Session
 
+from chordesk.models.model_prices import AS_OF
 from chordesk.models.settings import Settings
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.cli.show import amount_text
@@ -131,7 +132,7 @@ def test_a_run_begins_with_its_budgets_and_prices(session: Session, settings: Se
     assert amount_text.outlook(outlook(session, settings, first)) == [
         "budgets: 3,000,000 tokens a run, 1,000,000 used (DESK_BUDGET_RUN_TOKENS), "
         "30,000,000 tokens a UTC day, 1,000,000 used (DESK_BUDGET_DAY_TOKENS)",
-        "prices: gpt-5.5: 5 input, 0.5 cached, 30 output, USD a million tokens (listed June 2026)",
+        f"prices: gpt-5.5: 5 input, 0.5 cached, 30 output, USD a million tokens (listed {AS_OF})",
     ]
     first.summary, first.finished_at = summarise(session, first, settings), first.created_at
     session.flush()
