@@ -257,17 +257,16 @@ def forget_(
     every: Annotated[bool, typer.Option("--all", help="All accounts at other brokers.")] = False,
 ) -> None:
     """Delete what is kept of an account at another broker. Backups made before still have it."""
-    from chordesk.tools.holdings.keeping import accounts, forget, named
+    from chordesk.tools.holdings.keeping import forget, names, require_names
 
     if bool(account) == every:
         raise UsageError("name the accounts, or say --all", remedy="`desk holdings` lists them")
     _, store = opened()
     with store.session() as session:
-        names = (
-            [one.name for one in accounts(session)] if every else [named(session, one).name for one in account or ()]
-        )
-        count = forget(session, names)
-    print_line(f"forgotten: {', '.join(names) or 'nothing'} ({count} holdings); backups made before still have it")
+        require_names(session, account or ())
+        gone = names(session) if every else list(account or ())
+        count = forget(session, gone)
+    print_line(f"forgotten: {', '.join(gone) or 'nothing'} ({count} holdings); backups made before still have it")
 
 
 @commands.command()

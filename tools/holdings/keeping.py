@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import partial
 
 from sqlmodel import Session, col, delete, select
@@ -27,6 +27,7 @@ from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}")
 NAME_RULE = "up to 40 letters, digits, spaces, dots, hyphens and low lines, a letter or digit first"
+_DAMAGED = "`desk holdings forget ACCOUNT`, or --all, and import its file again"
 ALIKE = Decimal("0.8")  # of the rows of two accounts, from which they may be one
 ALIKE_ROWS = 3  # two accounts with one share each are alike by chance
 
@@ -336,17 +337,29 @@ def _holding(row: HoldingsPosition) -> Holding:
         return None if text is None else Decimal(text)
 
     kind: Kind = row.kind  # type: ignore[assignment]
-    return Holding(
-        row.line, row.name, kind, Decimal(row.quantity), row.currency, row.symbol, row.isin,
-        price=number(row.price), value=number(row.value), cost=number(row.cost), rate=number(row.rate),
-    )  # fmt: skip
+    try:
+        return Holding(
+            row.line, row.name, kind, Decimal(row.quantity), row.currency, row.symbol, row.isin,
+            price=number(row.price), value=number(row.value), cost=number(row.cost), rate=number(row.rate),
+        )  # fmt: skip
+    except InvalidOperation:  # a denial of an order may say it, so that it names nothing that is held
+        raise UsageError("what is kept of an outside account is damaged", remedy=_DAMAGED) from None
+
+
+def names(session: Session) -> list[str]:
+    return list(session.exec(select(HoldingsAccount.name).order_by(col(HoldingsAccount.name))))
+
+
+def require_names(session: Session, wanted: Iterable[str]) -> None:
+    """Raise UsageError for a name that no account has, with the names that there are."""
+    found = names(session)
+    for name in wanted:
+        if name not in found:
+            known = ", ".join(found) or "there is none yet"
+            raise UsageError(f"there is no outside account {one_line(name, 40)!r}", remedy=f"known: {known}")
 
 
 def named(session: Session, name: str) -> OutsideAccount:
-    """Return an account by its name. Raises UsageError with the names that there are."""
-    found = accounts(session)
-    for one in found:
-        if one.name == name:
-            return one
-    known = ", ".join(one.name for one in found) or "there is none yet"
-    raise UsageError(f"there is no outside account {one_line(name, 40)!r}", remedy=f"known: {known}")
+    """Return an account by its name. Raises UsageError as `require_names`."""
+    require_names(session, [name])
+    return next(one for one in accounts(session) if one.name == name)
