@@ -270,13 +270,16 @@ class NoticeWords:
 class Denial:
     """A rule of a feature that denies orders, in force where the feature is; it can only make the desk stricter. rule:
     "module:function" of the ticket, its RiskContext and the settings, which returns None or (reason, measured, limit).
-    One that fails denies. exits: it binds orders that only reduce, too."""
+    One that fails denies. exits: it binds orders that only reduce, too. facts: "module:function" of a ToolContext and
+    the order's symbol, called before the order is judged, which may read; the rule finds its answer as `facts[CODE]` of
+    the RiskContext, where None means that there is nothing to judge by."""
 
     denies: str  # the refused orders
     remedy: str
     rule: str
     settings: tuple[str, ...] = ()  # names of those that decide
     exits: bool = False
+    facts: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -1066,7 +1069,7 @@ def _every_place(feature: Feature) -> Iterator[str]:
     yield from (one.module for one in feature.commands.values())
     yield from (place for one in feature.shown.values() for place in (one.read, one.text, one.missing))
     yield from (one.sentence for one in feature.notice_kinds.values())
-    yield from (one.rule for one in feature.denials.values())
+    yield from (place for one in feature.denials.values() for place in (one.rule, one.facts) if place)
 
 
 def places(what: str) -> set[str]:

@@ -7,7 +7,7 @@ import json
 import uuid
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field
 
@@ -350,6 +350,7 @@ class RiskContext(Frozen):
     rejections      number of today's last orders in a row that the broker refused, since trading was last resumed
     open_order      id of another open order on the same side of what is traded
     unresolved      id of an order on the symbol whose outcome is not known
+    facts           by code of a denial, what the rule of a feature goes by; an error where that could not be collected
     """
 
     now: dt.datetime
@@ -388,6 +389,7 @@ class RiskContext(Frozen):
     rejections: int
     open_order: str | None = None
     unresolved: str | None = None
+    facts: Mapping[str, Any] = {}
 
 
 ANY_SYMBOL = "*"

@@ -35,7 +35,7 @@ from chordesk.tools.orders.audit_reading import CheckedChain
 from chordesk.tools.orders.checking import Assessment, RecordedChecks, RuleAnswer, assess, settings_denial
 from chordesk.tools.orders.mandates import in_force, usage_of
 from chordesk.tools.orders.previews import price_moved, terms_of, verify
-from chordesk.tools.orders.snapshots import Snapshot, symbols_of, take_snapshot
+from chordesk.tools.orders.snapshots import Snapshot, symbols_of, take_snapshot, with_facts
 from chordesk.tools.risk.codes import meaning, meanings, variable_name
 from chordesk.tools.risk.conduct import halted
 from chordesk.tools.risk.exposure import book_exposures, converted, exposures, price_of
@@ -142,7 +142,9 @@ def checks_now(store: Store, settings: Settings, id_: str, market_of: Callable[[
         money = account_money(session, settings, found.account)
     ask = found.account == settings.account and found.state in WAITS
     market = market_of(found.run_id) if ask else None
-    snapshot = take_snapshot(market, symbols, money) if market is not None else None
+    snapshot = None
+    if market is not None:
+        snapshot = with_facts(take_snapshot(market, symbols, money), store, settings, market, found)
     with store.read() as session:
         order = by_prefix(session, Order, found.id)
         return order_checks(session, settings, order, snapshot, market.name if market else "")

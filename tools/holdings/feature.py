@@ -1,6 +1,6 @@
 """Outside accounts: what somebody holds at other brokers, which bounds the desk's sizes and is never traded."""
 
-from chordesk.models.features import Command, Feature, HoldingsSource, Shown, View
+from chordesk.models.features import Command, Denial, Feature, HoldingsSource, Shown, View
 
 _TOOLS, _TASKS = "chordesk.tools.holdings", "chordesk.tasks.holdings"
 FEATURE = Feature(
@@ -26,6 +26,15 @@ FEATURE = Feature(
         )
     },
     bounds=(f"{_TOOLS}.whole_book:bounds",),
+    denials={
+        "holdings_whole_book": Denial(
+            "what would make a symbol or sector too large a share of own and outside holdings together",
+            "`desk holdings what-if SYMBOL MONEY` shows what the whole leaves for it",
+            f"{_TOOLS}.order_rule:whole_book_rule",
+            settings=("book", "max_symbol_share", "max_sector_share"),
+            facts=f"{_TOOLS}.order_rule:facts",
+        )
+    },
     documents=("holdings.md",),
     settings=("book",),
     settings_schema="chordesk.models.holdings.settings:HoldingsSettings",

@@ -29,6 +29,7 @@ from sqlmodel import select
 
 from chordesk.models.market import parse_contract
 from chordesk.models.plans import SizeBound
+from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.statements import Kind
 from chordesk.models.tables.orders import Position
@@ -178,7 +179,12 @@ def _exposures(book: OutsideBook, now: Standing) -> dict[str, Decimal] | None:
     """Return money by symbol. A fund of no sector is none of each sector, as a share of an unknown one is."""
     if now.exposures is None:
         return None
-    found = dict(now.exposures)
+    return with_outside(book, now.exposures)
+
+
+def with_outside(book: OutsideBook, own: Mapping[str, Decimal]) -> dict[str, Decimal]:
+    """Return money by symbol, own and outside."""
+    found = dict(own)
     for one in book.parts:
         if one.symbol is not None and one.kind != "cash" and one.exposure:
             found[one.symbol] = found.get(one.symbol, Decimal(0)) + exact(one.exposure)
@@ -187,16 +193,27 @@ def _exposures(book: OutsideBook, now: Standing) -> dict[str, Decimal] | None:
 
 def _is_unmeasured(book: OutsideBook, symbol: str, now: Standing) -> bool:
     """Whether a holding without a value may fill a limit that the symbol shares."""
-    companies = {**now.companies, **book.companies}
-    sector = {**book.sectors, **now.sectors}.get(symbol)
+    if may_fill(book, symbol, {**now.companies, **book.companies}, {**book.sectors, **now.sectors}, now.limits):
+        return True
+    held = (one.symbol for one in book.unknown if one.symbol is not None and one.kind != "cash")
+    return any(book.priced.units.get(name, 0.0) > now.limits.max_drawdown for name in held)
+
+
+def may_fill(
+    book: OutsideBook,
+    symbol: str,
+    companies: Mapping[str, str],
+    sectors: Mapping[str, str | None],
+    limits: Settings,
+) -> bool:
+    """Whether a holding without a value may fill the share of the symbol or of its sector."""
     for one in book.unknown:
         if one.symbol is None or one.kind == "cash":
             continue
         if companies.get(one.symbol, one.symbol) == companies.get(symbol, symbol):
             return True
-        if one.kind == "share" and now.limits.max_sector_share < 1 and book.sectors.get(one.symbol) in (sector, None):
-            return True
-        if book.priced.units.get(one.symbol, 0.0) > now.limits.max_drawdown:
+        alike = book.sectors.get(one.symbol) in (sectors.get(symbol), None)
+        if one.kind == "share" and limits.max_sector_share < 1 and alike:
             return True
     return False
 
@@ -232,12 +249,17 @@ def outside_book(context: ToolContext, wanted: Sequence[str], own: Sequence[str]
 
 def bounds(context: ToolContext, symbols: Sequence[str]) -> Further | None:
     """Return the bounds of sizes by the whole book; None where nothing is held outside."""
+    book = book_of(context, symbols)
+    return None if book is None else further(book)
+
+
+def book_of(context: ToolContext, symbols: Sequence[str]) -> OutsideBook | None:
+    """Return what is held outside, beside what the account holds and these symbols; None as of `outside_book`."""
     if context.settings.book == "off" or is_backtest(context.account) or context.store is None:
         return None
     with store_of(context).read() as session:
         held = session.exec(select(Position.symbol).where(Position.account == context.account)).all()
-    book = outside_book(context, symbols, [underlying_of(one) for one in held])
-    return None if book is None else further(book)
+    return outside_book(context, symbols, [underlying_of(one) for one in held])
 
 
 def room_for(context: ToolContext, symbol: str) -> float | None:

@@ -20,7 +20,7 @@ from chordesk.tools.model_tools.portfolio import store_of
 from chordesk.tools.orders.checking import evaluate
 from chordesk.tools.orders.drafting import SIDES, columns_of, source_runs
 from chordesk.tools.orders.previews import preview, terms_of
-from chordesk.tools.orders.snapshots import Snapshot, symbols_of, take_snapshot
+from chordesk.tools.orders.snapshots import Snapshot, symbols_of, take_snapshot, with_facts
 from chordesk.tools.registry import Answer, Arguments, Gaps, Symbol, ToolContext, ToolSpec, Without, payload
 
 _CONTRACT_SIDES = {"open": "sell", "add": "sell", "reduce": "buy", "close": "buy"}  # puts and covered calls are sold
@@ -63,7 +63,8 @@ def orders_preview(context: ToolContext, arguments: PreviewArguments) -> dict[st
         order = _order(session, context, columns, context.run_id)
         symbols = symbols_of(session, [order], context.account)
         money = account_money(session, context.settings, context.account)
-    snapshot = take_snapshot(context.market, symbols, money)
+    taken = take_snapshot(context.market, symbols, money)
+    snapshot = with_facts(taken, store, context.settings, context.market, order)
     with store.read() as session:
         found = _dry_run(session, context, order, snapshot)
     return payload(context, Gaps(), available=True, dryRun=True, **found)

@@ -337,6 +337,7 @@ def _risk_context(
         rejections=reservations.rejections(session, order, snapshot.now, limits.max_consecutive_rejections),
         open_order=reservations.open_order(session, order),
         unresolved=reservations.unresolved(session, order),
+        facts=snapshot.facts,
     )
 
 

@@ -40,7 +40,7 @@ from chordesk.tools.orders.previews import terms_of, waits_for_person, write_pre
 from chordesk.tools.orders.protection import keep_protected
 from chordesk.tools.orders.reconciliation import latest
 from chordesk.tools.orders.sessions import meet_sessions
-from chordesk.tools.orders.snapshots import Snapshot, symbols_of
+from chordesk.tools.orders.snapshots import Snapshot, symbols_of, with_facts
 from chordesk.tools.orders.submitting import (
     ORDERS_SECONDS,
     QuoteCache,
@@ -295,6 +295,11 @@ def _denial_facts(order: Order) -> dict[str, object]:
 def _preview(context: SubmissionContext, snapshot: Snapshot, order_id: str) -> None:
     """Check a drafted order, and preview it if it is cleared."""
     settings, market, broker = context.settings, context.market.name, context.broker.name
+    with context.store.read() as session:
+        drafted = load_order(session, order_id)
+    if drafted.state != OrderState.DRAFTED:
+        return
+    snapshot = with_facts(snapshot, context.store, settings, context.market, drafted)
     with context.store.session() as session:
         order = lock_order(session, order_id)
         if order.state != OrderState.DRAFTED:

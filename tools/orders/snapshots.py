@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from sqlmodel import Session, col, select
 
+from chordesk.models import features
+from chordesk.models.database.store import Store
 from chordesk.models.day_limits import DayBand, day_limit_of
-from chordesk.models.errors import MarketError
+from chordesk.models.errors import DeskError, MarketError, OrderError
 from chordesk.models.exchanges import HOME, exchange_code
 from chordesk.models.market import Listing, Quote, legs_of, parse_contract
 from chordesk.models.money import FxRate, Money, pair_name
+from chordesk.models.orders import DenialCode
+from chordesk.models.settings import Settings
 from chordesk.models.states import ORDER_OPEN, OrderState
 from chordesk.models.tables.orders import Order, Position
 from chordesk.tools.market.earnings import next_earnings
@@ -21,6 +25,7 @@ from chordesk.tools.market.fx import MarketRates, traded_in
 from chordesk.tools.market.price_steps import Terms, day_band, market_terms, symbol_terms
 from chordesk.tools.market.prices import previous_session, quote_of, traded_bars
 from chordesk.tools.market.protocol import MarketClock, MarketData
+from chordesk.tools.registry import ToolContext
 from chordesk.tools.risk.conduct import IDLE_SESSIONS
 from chordesk.tools.risk.exposure import underlying_of
 
@@ -57,6 +62,7 @@ class Snapshot:
     # How listings of other exchanges are sized and priced, and how far their prices may be from the close before.
     terms: Mapping[str, Terms] = field(default_factory=dict)
     bands: Mapping[str, DayBand] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)  # as those of `RiskContext`
     replayed: bool = False  # whether the market is of a past day: what is decided meets the next session
 
     def hours_of(self, symbol: str) -> Hours:
@@ -136,7 +142,7 @@ def take_snapshot(market: MarketData, symbols: Iterable[str], money: Money | Non
     earnings = dict(_earnings(market, names))
     return Snapshot(
         now, quotes, reasons, hours, listings, previous_session(market), earnings, idle, rates.money,
-        rates.found, rates.without, rates.old, terms, bands, market.clock.day is not None,
+        rates.found, rates.without, rates.old, terms, bands, replayed=market.clock.day is not None,
     )  # fmt: skip
 
 
@@ -219,3 +225,23 @@ def _hours(clock: MarketClock, exchange: str) -> Hours:
         return Hours(is_open, None if is_open else clock.next_open(exchange))
     except MarketError:
         return Hours(is_open, None)
+
+
+def with_facts(snapshot: Snapshot, store: Store, settings: Settings, market: MarketData, order: Order) -> Snapshot:
+    """Return the snapshot with the facts of each rule that has some and binds the order, outside any transaction, as
+    the snapshot itself. Facts that cannot be collected are the error: then the rule denies."""
+    exits = order.action not in ("open", "add")
+    wanted = {code: one for code, one in DenialCode.of_features().items() if one.facts and (one.exits or not exits)}
+    if not wanted:
+        return snapshot
+    context = ToolContext(market, market.clock, store, settings, order.account, order.run_id)
+    facts: dict[str, Any] = {}
+    for code, one in wanted.items():
+        try:
+            facts[code] = features.part("denials", code, one.facts, kind=Callable)(context, order.symbol)
+        except DeskError as error:
+            facts[code] = error
+        except (Exception, SystemExit) as error:
+            # Its text may have what the fact has, and a denial is told to models.
+            facts[code] = OrderError(f"{one.facts} raised {type(error).__name__}")
+    return replace(snapshot, facts=facts)

@@ -39,7 +39,7 @@ from chordesk.tools.orders.checking import evaluate, settings_denial, ticket_of
 from chordesk.tools.orders.halting import disallowed_orders, only_reduces
 from chordesk.tools.orders.previews import price_moved, terms_of, verify, waits_for_person
 from chordesk.tools.orders.reconciliation import reconcile
-from chordesk.tools.orders.snapshots import Snapshot, take_snapshot
+from chordesk.tools.orders.snapshots import Snapshot, take_snapshot, with_facts
 from chordesk.tools.orders.stops import in_the_way
 from chordesk.tools.risk.codes import deny
 from chordesk.tools.risk.conduct import halted
@@ -122,6 +122,11 @@ def submit(context: SubmissionContext, snapshot: Snapshot, order_id: str, unread
     """Send an approved order, once; False when the order is not at that point. `submitting` is written, with the
     fencing token, before the broker gets the order, and every check that could forbid it runs in that same transaction.
     A process that dies after it leaves an order that is only looked up."""
+    with context.store.read() as session:
+        order = load_order(session, order_id)
+    if order.state != OrderState.APPROVED:
+        return False
+    snapshot = with_facts(snapshot, context.store, context.settings, context.market, order)
     for _ in range(2):
         blocking = _submit(context, snapshot, order_id, unready)
         if not isinstance(blocking, list):

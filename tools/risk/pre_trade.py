@@ -16,6 +16,8 @@ from chordesk.tools.risk import amounts, conduct
 from chordesk.tools.risk.codes import deny
 from chordesk.tools.risk.exposure import Rule, only_reduces, opening_only
 
+_UNREAD = LookupError("nothing was collected for it")
+
 
 def _of_features() -> dict[Rule, tuple[Code, ...]]:
     """Return the rules of features that are in force. They come last: an order that the desk denies is not shown to
@@ -27,6 +29,8 @@ def _of_features() -> dict[Rule, tuple[Code, ...]]:
 def _rule(code: Code, of_feature: Denial) -> Rule:
     def rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
         try:
+            if of_feature.facts and isinstance(lost := context.facts.get(code, _UNREAD), Exception):
+                return deny(code, f"what it goes by cannot be read: {lost}", "not known", of_feature.remedy)
             decide = features.part("denials", code, of_feature.rule, kind=Callable)
             found = decide(ticket, context, limits)
             return None if found is None else deny(code, *map(str, found))
@@ -132,8 +136,15 @@ def measured(ticket: OrderTicket, context: RiskContext, limits: Settings) -> lis
     """Return every rule that an order can meet with its answer and figure, in their order."""
     strict, poor = limits.model_copy(update={**_STRICT, **_COUNTS}), _without_cash(context)
     exits, home = only_reduces(ticket, context), _is_home(ticket, context)
-    rules = (rule for rule in RULES if not (home and rule in _ABROAD))
+    silent = _without_facts(context, exits=exits)
+    rules = (rule for rule, codes in RULES.items() if not ((home and rule in _ABROAD) or silent.intersection(codes)))
     return [_measured(rule, ticket, context, poor, limits, strict, exits=exits) for rule in rules]
+
+
+def _without_facts(context: RiskContext, *, exits: bool) -> set[Code]:
+    """Return codes of rules of features that have nothing to judge by, and are not on record."""
+    found = (Code(name) for name, one in Code.of_features().items() if one.facts)
+    return {code for code in found if context.facts.get(code, None if exits else "") is None}
 
 
 def _measured(

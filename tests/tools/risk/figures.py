@@ -8,7 +8,7 @@ from typing import Any
 
 from chordesk.models.answers import Instrument, Rating
 from chordesk.models.market import Quote
-from chordesk.models.orders import AccountView, HeldPosition, OrderTicket, Reservation, RiskContext
+from chordesk.models.orders import AccountView, DenialCode, HeldPosition, OrderTicket, Reservation, RiskContext
 from chordesk.models.settings import Settings
 from chordesk.models.states import TradingState
 
@@ -56,6 +56,10 @@ def reserve(quantity: float, side: str = "buy", traded: str = "AAA", **changes: 
     return Reservation.model_validate({**base, **changes})
 
 
+# Rules of features that go by more have nothing to judge by.
+NO_FACTS = {code: None for code, one in DenialCode.of_features().items() if one.facts}
+
+
 def context(price: float = 100.0, **changes: Any) -> RiskContext:
     base = {
         "now": NOW,
@@ -77,5 +81,6 @@ def context(price: float = 100.0, **changes: Any) -> RiskContext:
         "orders_today": 0,
         "rejections": 0,
         "across_earnings": True,
+        "facts": NO_FACTS,
     }
     return RiskContext.model_validate({**base, **changes})

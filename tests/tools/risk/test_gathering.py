@@ -21,7 +21,7 @@ from chordesk.models.tables.runs import Run, Verdict, VerdictReport
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.replay.market import ReplayMarket, replay_data
 from chordesk.tools.orders.checking import SizedOrder, evaluate
-from chordesk.tools.orders.snapshots import symbols_of, take_snapshot
+from chordesk.tools.orders.snapshots import symbols_of, take_snapshot, with_facts
 from tests.tools.brokers.sessions import DAYS, FLAT, sessions
 from tests.tools.ledger_rows import add_candidate, add_report, add_run
 from tests.tools.orders.desk import Desk, action, denied
@@ -296,7 +296,8 @@ def test_a_look_that_only_asks_writes_no_mark(new_desk: NewDesk) -> None:
     with desk.store.session() as session:
         session.exec(EquityMark.__table__.delete())  # type: ignore[attr-defined]
         order = session.get_one(Order, str(outcome.order_id))
-        snapshot = take_snapshot(desk.market, symbols_of(session, [order], "paper"))
+        taken = take_snapshot(desk.market, symbols_of(session, [order], "paper"))
+        snapshot = with_facts(taken, desk.store, desk.settings, desk.market, order)
         assert isinstance(evaluate(session, order, snapshot, desk.settings, "tape", "paper", dry=True), SizedOrder)
         assert session.exec(select(EquityMark)).all() == []
         assert isinstance(evaluate(session, order, snapshot, desk.settings, "tape", "paper"), SizedOrder)
