@@ -110,8 +110,8 @@ format: $(VENV)/.dev ## Put the code in the one format
 	@$(APART) $(BIN)/ruff check --fix $(CODE)
 	@$(APART) $(BIN)/ruff format $(CODE)
 
-bench: $(VENV)/.dev ## Measure turns per second, their CPU and memory, whole runs, two workers, readers of events, graphs, tokens (AGE=1: a fresh home beside one of 1,000 screens)
-	@$(BIN)/python -m tests.ordeal.bench $(if $(filter 1,$(AGE)),age)
+bench: $(VENV)/.dev ## Measure turns per second, their CPU and memory, whole runs, two workers, readers of events, graphs, tokens (AGE=1: a fresh home beside one of 1,000 screens; PAGES=1: keep what pages show, PART=verdict: one part)
+	@$(BIN)/python -m tests.ordeal.bench $(if $(filter 1,$(PAGES)),--pages) $(if $(filter 1,$(AGE)),age,$(PART))
 
 fleet: $(VENV)/.dev ## A fleet on this machine for a quarter of an hour: Postgres, Redis, Prometheus, up to 4 workers, scaled, killed, counted (QUICK=1: some 3 minutes)
 	@$(BIN)/python -m tests.ordeal.fleet $(if $(filter 1,$(QUICK)),--quick)

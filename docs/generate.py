@@ -1,11 +1,13 @@
 """Writes the tables of docs/reference from the code: `python docs/generate.py`; with `--check` it only compares.
 
-A page keeps its prose; what stands between `<!-- generated: NAME -->` and `<!-- end -->` is replaced.
+A page keeps its prose; what stands between `<!-- generated: NAME -->` and `<!-- end -->` is replaced, and what stands
+after `<!-- figures: NAME -->` by what `tests/ordeal/figures.py` kept of a bench in `docs/figures/NAME.json`.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import sys
 import tomllib
@@ -43,6 +45,8 @@ from chordesk.tools.risk.codes import CODES, shown, variable_name
 DOCS = Path(__file__).parent
 REFERENCE = DOCS / "reference"
 _BLOCK = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_MEASURED = re.compile(r"(<!-- figures: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+FIGURES = DOCS / "figures"
 COMMON = frozenset({"event", "at", "run_id"})  # fields of every telemetry event
 
 
@@ -435,7 +439,21 @@ def pages() -> dict[Path, str]:
 
 def fresh(page: str) -> str:
     """Return a page with its generated parts made anew."""
-    return _BLOCK.sub(lambda found: f"{found[1]}\n{GENERATED[found[2]]()}\n\n{found[3]}", page)
+    page = _BLOCK.sub(lambda found: f"{found[1]}\n{GENERATED[found[2]]()}\n\n{found[3]}", page)
+    return _MEASURED.sub(lambda found: f"{found[1]}\n{measured(found[2])}\n\n{found[3]}", page)
+
+
+def measured(name: str) -> str:
+    """Return what was measured as a table or text, then by which command, when and of which commit."""
+    kept = json.loads((FIGURES / f"{name}.json").read_text(encoding="utf-8"))
+    where = f", {kept['where']}" if kept.get("where") else ""
+    note = f"{kept['note']}. " if kept.get("note") else ""
+    told = f"{note}Measured by `{kept['command']}` on {kept['date']}, commit {kept['commit']}{where}."
+    if text := kept.get("text"):
+        return f"```\n{text}\n```\n\n{told}"
+    columns = kept["columns"]
+    lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *kept["rows"]]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + f"\n\n{told}"
 
 
 def main(arguments: Sequence[str]) -> int:

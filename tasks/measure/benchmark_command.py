@@ -89,8 +89,8 @@ def run(
     measured = found.measure(folder.absolute(), given)
     shown = replace(measured, rows=[*measured.rows, *found.published])
     emit(
-        {"benchmark": name, "note": found.note, "rows": [row._asdict() for row in shown.rows],
-         "details": shown.details, "lines": shown.lines},
+        {"benchmark": name, "note": found.note, "columns": dict(found.columns),
+         "rows": [row._asdict() for row in shown.rows], "details": shown.details, "lines": shown.lines},
         lambda _: _report(found, shown),
         as_json=as_json,
     )  # fmt: skip

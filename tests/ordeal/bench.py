@@ -56,10 +56,11 @@ def main() -> None:
     parser.add_argument("--screens", type=int, default=1000, help="that the aged home has done")
     parser.add_argument("--in-a-row", type=int, default=500, help="screens of the worker whose memory is measured")
     parser.add_argument("--directly", type=int, default=5, help="graphs that are called one after another")
+    parser.add_argument("--pages", action="store_true", help="keep the figures that pages show in docs/figures")
     parser.add_argument("part", nargs="?", choices=(*PARTS, AGE), help="one part alone")
     given = parser.parse_args()
     log_format.configure(load_settings({"DESK_LOG_LEVEL": "WARNING"}))
-    sheet = Sheet()
+    sheet = Sheet(pages=given.pages)
     parts = {
         "throughput": lambda: show_throughput(sheet, given.turns, given.rounds),
         "screen": lambda: show_screen(sheet),
@@ -144,6 +145,7 @@ def show_verdict(sheet: Sheet) -> None:
     found = screen_tokens(CANDIDATES, together=False)
     for role in sorted(found.roles):
         show_read(sheet, f"{role}, {found.roles[role].calls} calls", found.roles[role])
+    sheet.keep("verdict", ["role", "calls", "read", "seen before", "tool answers", "written"], verdict_rows(found))
     whole, verdicts = total(found.roles.values()), len(found.symbols)
     show_read(sheet, f"all, {whole.calls} calls", whole)
     show_share(sheet, whole)
@@ -153,6 +155,34 @@ def show_verdict(sheet: Sheet) -> None:
     sheet.most("    with its screening and decision", whole.read / verdicts, VERDICT_TOKENS, form=",.0f")
     sheet.most("    where one seen before counts a tenth", whole.paid / verdicts, PAID_TOKENS, form=",.0f")
     show_beside(sheet, screen_tokens(CANDIDATES, together=True))
+
+
+def verdict_rows(found: ScreenTokens) -> list[list[str]]:
+    """Return the rows of the page about a verdict's tokens: its roles, the whole, a verdict and its bounds."""
+    roles, verdicts = found.roles, len(found.symbols)
+    screeners = total(tokens for role, tokens in roles.items() if role.startswith("screener"))
+    whole = total(roles.values())
+    rows = [
+        token_row("four research roles", found.research),
+        token_row("four screeners", screeners),
+        token_row("`trader`", roles["trader"]),
+        token_row("all", whole),
+        token_row(f"**a verdict**, of {verdicts}", whole, verdicts),
+        token_row(f"its research alone; at most {RESEARCH_TOKENS:,}", found.research, verdicts),
+    ]
+    paid = f"a verdict, where a token seen before counts a tenth; at most {PAID_TOKENS:,.0f}"
+    return [*rows, [paid, "", f"{whole.paid / verdicts:,.0f}", "", "", ""]]
+
+
+def token_row(name: str, tokens: Tokens, among: int = 1) -> list[str]:
+    shares = [f"{tokens.share(part):.0%}".replace("%", " %") for part in (tokens.seen, tokens.answers)]
+    return [
+        name,
+        f"{tokens.calls / among:.0f}",
+        f"{tokens.read / among:,.0f}",
+        *shares,
+        f"{tokens.written / among:,.0f}",
+    ]
 
 
 def show_beside(sheet: Sheet, found: ScreenTokens) -> None:
@@ -165,10 +195,14 @@ def show_beside(sheet: Sheet, found: ScreenTokens) -> None:
     if (why := checkout.lacking()) is not None or checkout.CHECKOUT is None:
         sheet.line("TradingAgents", "not measured", str(why))
         return
+    rows = [token_row("research of a verdict", found.research, verdicts)]
+    rows.append(token_row("with its part of the screen and the decision", whole, verdicts))
     for lengths in (SHORT, LONG):
         other = trading_agents_tokens(checkout.CHECKOUT, found.symbols, lengths)
         texts = f"texts of {lengths.text:,} characters" if lengths.text else "one sentence a text"
         show_read(sheet, f"TradingAgents, {texts}", other, verdicts)
+        rows.append(token_row(f"TradingAgents 0.3.0, {texts}", other, verdicts))
+    sheet.keep("tradingagents", ["a ticker", "calls", "read", "seen before", "tool answers", "written"], rows)
     sheet.most("research of a verdict over that", found.research.read / other.read, 0.5, form=".2f")
 
 

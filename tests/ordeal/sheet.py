@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tests.ordeal import figures
+
 
 class Sheet:
-    """Printer of figures. It remembers which bounds were not met, for its last line."""
+    """Printer of figures. It remembers which bounds were not met, for its last line. pages: it keeps pages' tables."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, pages: bool = False) -> None:
+        self._pages = pages
         self._bounds = 0
         self._missed: list[str] = []
         self._head = ""
@@ -24,6 +29,11 @@ class Sheet:
     def line(self, name: str, figure: str, note: str = "") -> None:
         """Print a figure without a bound."""
         print(f"    {name:<42}{figure:>12}    {note}".rstrip(), flush=True)
+
+    def keep(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Keep a table for its page, where that is asked for."""
+        if self._pages:
+            figures.keep(name, "make bench PAGES=1", columns=columns, rows=rows)
 
     def most(self, name: str, value: float, limit: float, unit: str = "", form: str = ".1f", note: str = "") -> None:
         """Print a figure that should not be more than a limit."""
