@@ -49,6 +49,11 @@ def _role_part(role: Role, own: str | None, told: str) -> str:
     return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
+def shard_digest(role: str, question: Mapping[str, Any]) -> str:
+    """As `role_digest`, of a screener's turn: the shards of a lens are told apart by their names."""
+    return hashlib.sha256(orjson.dumps([role, question["symbols"]])).hexdigest()
+
+
 def shard_basis(brief: Mapping[str, Any]) -> dict[str, Any]:
     """As `question_basis`, of a shard's subject: its names, by which its tools are asked, in any order."""
     return {

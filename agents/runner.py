@@ -77,7 +77,7 @@ from chordesk.models.thesis import KeptThesis, Thesis
 from chordesk.models.urls import without_login
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.registry import ToolAnswer, ToolContext, ToolImage, Toolset, failed
-from chordesk.tools.toolsets import KEPT_CHARS, LEFT_OUT, TurnTools, in_letters, lines_of
+from chordesk.tools.toolsets import KEPT_CHARS, LEFT_OUT, Given, TurnTools, in_letters, lines_of
 
 
 class Gate(Protocol):
@@ -152,6 +152,7 @@ class Assignment:
     # model, depth: in place of the role's and the settings' own
     model: RoleModel | None = None
     depth: Depth | None = None
+    given: Sequence[Given] = ()  # answers that its tools gave a moment ago: the same is not asked anew
 
 
 class InterruptSignal:
@@ -289,8 +290,8 @@ class Runner:
         shown = Fit(job.brief, job.memory)
         try:
             shown = fit_job(job, settings, model, await self._size_of(model))
-            tag = cite_tag(job.step_id, job.attempt)
-            tools = TurnTools(job.role.tools, context, settings.tool_seconds, record.answered, shown.room, tag)
+            tag, given = cite_tag(job.step_id, job.attempt), job.given
+            tools = TurnTools(job.role.tools, context, settings.tool_seconds, record.answered, shown.room, tag, given)
             scope = thread_scope(settings, model, context.market)
             outcome = await self._converse(job, shown, scope, tools, record, halt, gate)
         except Postponed:

@@ -234,13 +234,26 @@ Sink = Callable[[Mapping[str, Any], ToolAnswer], None]
 log = structlog.get_logger(__name__)
 
 
+GIVEN_SECONDS = 60.0  # for which an answer of a moment ago is the market's
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The answer that a call had. at: time of the monotonic clock."""
+
+    arguments: Mapping[str, Any]
+    answer: ToolAnswer
+    at: float = field(default_factory=time.monotonic)
+
+
 class TurnTools:
     """Tools bound to one context. Functions run in a thread, and an exception becomes an answer.
 
     seconds: of each call, None without a limit; the thread of a call that timed out ends by itself. sink: gets
     arguments and answer of each call, in the order of the answers. room: what the model's context has left for answers,
     None where its size is not known. tag: begins the ids by which an answer of this turn can be cited, in letters since
-    an id is no figure; None gives none.
+    an id is no figure; None gives none. given: answers of the same context, each of which is the answer of the first
+    call like its own; not where room counts, since it may be too long there.
     """
 
     def __init__(
@@ -251,10 +264,12 @@ class TurnTools:
         sink: Sink | None = None,
         room: Room | None = None,
         tag: str | None = None,
+        given: Sequence[Given] = (),
     ) -> None:
         self._specs = {spec.name: spec for spec in specs}
         self._context, self._seconds, self._sink, self._room = context, seconds, sink, room
         self._tag, self._cited = tag, 0
+        self._given = list(given) if room is None else []
 
     def specs(self) -> Sequence[ToolSpec]:
         return tuple(self._specs.values())
@@ -269,7 +284,7 @@ class TurnTools:
         elif (withheld := self._withheld(name)) is not None:
             answer = failed(name, withheld, data=self._specs[name].data)
         else:
-            answer = self._citable(await self._in_time(name, given))
+            answer = self._citable(self._had(name, given) or await self._in_time(name, given))
         if self._sink is not None:
             try:
                 self._sink(given, answer)
@@ -282,6 +297,12 @@ class TurnTools:
 
     def _withheld(self, name: str) -> str | None:
         return None if self._context.disguise is None else self._context.disguise.withheld(name)
+
+    def _had(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer | None:
+        for place, one in enumerate(self._given):
+            if one.answer.tool == name and one.arguments == arguments and one.answer.success:
+                return self._given.pop(place).answer if time.monotonic() - one.at <= GIVEN_SECONDS else None
+        return None
 
     def _citable(self, answer: ToolAnswer) -> ToolAnswer:
         if self._tag is None or not answer.success:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from chordesk.agents.runner import RoleRun
     from chordesk.models.analysis import Depth
     from chordesk.models.answers import Skipped
+    from chordesk.tools.toolsets import Given
 
 log = structlog.get_logger(__name__)
 
@@ -81,12 +82,13 @@ class Turns(Protocol):
         budgeted: bool = True,
         model: RoleModel | None = None,
         depth: Depth | None = None,
+        given: Sequence[Given] = (),
     ) -> RoleRun:
         """Run one role's turn and return its outcome and rows; Skipped when a budget is used up, unless it is not
         `budgeted`. A turn that is to be tried again does not come back: the worker ends the attempt.
 
         memory: reads what the prompt repeats from earlier runs. model and depth: in place of the role's and the
-        settings'.
+        settings'. given: answers that its tools gave a moment ago.
         """
 
     def skipped(self, role: str, subject: str, outcome: Skipped) -> RoleRun:

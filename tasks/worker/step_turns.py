@@ -35,6 +35,7 @@ from chordesk.tasks.engine.limits import LONG_SECONDS, PARK_SECONDS, PLAN_PARK_S
 from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.worker.endings import RetryLater, TryAgain, attempts_of, retry_when_enough
 from chordesk.tools.scoring.market_regime import NO_RATES, base_rates, rate_row, regime_row
+from chordesk.tools.toolsets import Given
 
 
 def with_market(desk: Desk, run_id: str, brief: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,10 +91,11 @@ class StepTurns:
         budgeted: bool = True,
         model: RoleModel | None = None,
         depth: Depth | None = None,
+        given: Sequence[Given] = (),
     ) -> RoleRun:
-        """Raises LeaseLost when another worker has the step, UsageError for models that this worker cannot have,
-        StepEnded when the turn was interrupted and has ended, Postponed when it may not start yet, TryAgain when the
-        policy has another attempt for its failure."""
+        """given: answers that its tools gave a moment ago. Raises LeaseLost when another worker has the step,
+        UsageError for models that this worker cannot have, StepEnded when the turn was interrupted and has ended,
+        Postponed when it may not start yet, TryAgain when the policy has another attempt for its failure."""
         desk, step = self._desk, self._step
         with desk.store.read() as session:
             spent = budgets.used_up(session, desk.settings_of(step.run_id), step.run_id) if budgeted else None
@@ -106,8 +108,10 @@ class StepTurns:
             brief = with_market(desk, step.run_id, brief)
         found = self._outcome(
             Assignment(
-                *(step.run_id, step.id, step.attempt, asked, subject),
-                *(brief, opening, remembered, model, depth),
+                *(step.run_id, step.id, step.attempt, asked, subject, brief, opening, remembered),
+                model=model,
+                depth=depth,
+                given=given,
             )
         )
         desk.telemetry.record_turns(step, role, subject, found)

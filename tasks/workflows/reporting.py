@@ -26,6 +26,7 @@ from chordesk.tools.registry import ToolContext
 
 if TYPE_CHECKING:
     from chordesk.agents.runner import RoleRun
+    from chordesk.tasks.workflows.reusing import Look
 
 
 def report_step(parent: str, symbol: str, role: str, payload: dict[str, Any]) -> NewStep:
@@ -48,8 +49,7 @@ def run_report(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
         desk.telemetry.record_reused(step.role, earlier.tokens)
         children, cancels = _next(step, earlier.report.verdict, goes_on=_stands(step, earlier.report.status))
         return Done(earlier.result(context.clock.now()), (), children, cancels=cancels)
-    subject, differs = (subject, None) if earlier is None else (earlier.brief, earlier.differs)
-    run = _turn(desk, step, held, context, subject, why, differs)
+    run = _turn(desk, step, held, context, earlier.brief if earlier is not None else subject, why, earlier)
     grounding = _grounding(desk, step, run)
     report = _report(step, run, context, grounding)
     stance = report.verdict if report is not None else None
@@ -67,15 +67,16 @@ def _turn(
     context: ToolContext,
     subject: Mapping[str, Any] | None,
     why: str | None,
-    differs: str | None,
+    earlier: Look | None,
 ) -> RoleRun:
     """Ask the role with the candidate's subject and memory. Without a price of the latest session (why) there is no
-    turn: nothing could be judged or traded. differs: what is new since its last report."""
+    turn: nothing could be judged or traded. earlier: what is new since its last report, and the answers that say so."""
     if subject is None:
         return held.turns.skipped(step.role, step.subject, Skipped(reason=str(why), no_data=True))
     memory = partial(symbol_memory, context=context, symbol=step.subject)
+    differs, given = (earlier.again.differs, earlier.again.given) if earlier is not None else (None, ())
     asked = {**subject, "changed": differs} if differs is not None else subject
-    return held.turns.run(step.role, step.subject, asked, memory=memory)
+    return held.turns.run(step.role, step.subject, asked, memory=memory, given=given)
 
 
 def _subject(desk: Desk, step: ClaimedStep, context: ToolContext) -> Mapping[str, Any]:

@@ -7,13 +7,22 @@ import datetime as dt
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
+from sqlalchemy import and_, bindparam, join
+from sqlalchemy.orm import aliased
 from sqlmodel import Session, col, select
 
 from chordesk.agents.desk_roles import role_of
-from chordesk.agents.report_reuse import answers_differ, difference, question_basis, role_digest, shard_basis
+from chordesk.agents.report_reuse import (
+    answers_differ,
+    difference,
+    question_basis,
+    role_digest,
+    shard_basis,
+    shard_digest,
+)
 from chordesk.agents.role import Role
 from chordesk.agents.roles import SKEPTIC, offered
 from chordesk.models.answers import Grounding, ReportStatus
@@ -29,7 +38,7 @@ from chordesk.tasks.engine.steps import ClaimedStep
 from chordesk.tasks.reading.accounts import DueReason
 from chordesk.tasks.worker.endings import Done
 from chordesk.tools.registry import ToolContext
-from chordesk.tools.toolsets import TurnTools
+from chordesk.tools.toolsets import Given, TurnTools
 
 if TYPE_CHECKING:
     from chordesk.agents.runner import RoleRun
@@ -40,6 +49,31 @@ _COUNTS = (ReportStatus.COMPLETED, ReportStatus.NO_DATA)
 MOST_KEPT = 4 * 1024 * 1024  # bytes of the answers of one report
 
 
+class Original(NamedTuple):
+    """A report that may count again, with its basis."""
+
+    id: str
+    run_id: str
+    market_at: dt.datetime
+    status: str
+    verdict: str | None
+    question: Mapping[str, Any]
+    calls: bytes
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The calls of a basis, made again until an answer differs. given: the answers, for the turn that may follow."""
+
+    differs: str | None
+    given: tuple[Given, ...] = ()
+
+    @property
+    def checked(self) -> int:
+        return len(self.given)
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """What a role's earlier report came to: counts again (`report`), or not, with what differs from it."""
@@ -47,17 +81,16 @@ class Look:
     brief: Mapping[str, Any]  # the subject with the market's state
     digest: str
     question: Mapping[str, Any]
-    report: Report | None = None
-    checked: int = 0  # answers that were looked at
+    report: Original | None = None
     tokens: int = 0  # that the original turn read and wrote
-    differs: str | None = None
+    again: Again = Again(None)
 
     def result(self, now: dt.datetime) -> dict[str, Any]:
         assert self.report is not None
-        age = round((now - self.report.market_at).total_seconds() / 3600, 2)
+        age, checked = round((now - self.report.market_at).total_seconds() / 3600, 2), self.again.checked
         return {
-            "status": REUSED, "verdict": self.report.verdict, "reason": said(self.report.run_id, age, self.checked),
-            "report_id": self.report.id, "run_id": self.report.run_id, "age_hours": age, "checked": self.checked,
+            "status": REUSED, "verdict": self.report.verdict, "reason": said(self.report.run_id, age, checked),
+            "report_id": self.report.id, "run_id": self.report.run_id, "age_hours": age, "checked": checked,
             "tokens": self.tokens,
         }  # fmt: skip
 
@@ -86,64 +119,88 @@ def look(desk: Desk, step: ClaimedStep, subject: Mapping[str, Any]) -> Look | No
 
     brief = with_market(desk, step.run_id, subject)
     digest = role_digest(role, brief, settings)
-    with desk.store.read() as session:
-        question = question_basis(brief, held=_held(session, context.account, step.subject))
-        found = _original(session, context, step, digest)
-    if found is None:
+    held, report = _found(desk, context, step, digest)
+    question = question_basis(brief, held=held)
+    if report is None:
         return Look(brief, digest, question)
-    report, basis = found
-    tolerance = settings.reuse_tolerance if settings.reuse == "near" else 0.0
-    differs, checked = difference(basis.question, question, tolerance, "question"), 0
-    if differs is None:
-        differs, checked = desk.loop.submit(_again(role, context, basis, tolerance)).result()
-    counts = report if differs is None else None
-    return Look(brief, digest, question, counts, checked, basis.tokens, differs)
+    again = _compared(desk, role, context, report, question)
+    return Look(brief, digest, question, report if again.differs is None else None, report.tokens, again)
 
 
-def _held(session: Session, account: str, symbol: str) -> bool:
-    rows = select(Position.quantity).where(Position.account == account, Position.symbol == symbol)
-    return any(quantity for quantity in session.exec(rows).all())
+# One statement for each turn that looks, made once: to build it takes longer than to answer it. The newest original of
+# the role on the symbol that is young enough and was made by the same role; a replay's table may have the future.
+_OWN = aliased(Run)
+_HELD = (
+    select(Position.symbol)
+    .where(Position.account == bindparam("account"), Position.symbol == bindparam("symbol"), Position.quantity != 0)
+    .exists()
+)
+_FIELDS = (
+    *(Report.id, Report.run_id, Report.market_at, Report.status, Report.verdict),
+    *(ReportBasis.question, ReportBasis.calls, ReportBasis.tokens),
+)
+_NEWEST = (
+    select(_OWN.params, _HELD, *_FIELDS)  # type: ignore[call-overload]
+    .select_from(_OWN)
+    .outerjoin(
+        join(Report, Run, col(Run.id) == col(Report.run_id)).join(
+            ReportBasis, col(ReportBasis.report_id) == col(Report.id)
+        ),
+        and_(
+            col(Run.account) == bindparam("account"), col(Run.market) == bindparam("market"),
+            col(Report.symbol) == bindparam("symbol"), col(Report.role) == bindparam("role"),
+            col(Report.run_id) != _OWN.id, col(ReportBasis.digest) == bindparam("digest"),
+            col(Report.market_at) >= bindparam("oldest"), col(Report.market_at) <= bindparam("now"),
+        ),
+    )
+    .where(_OWN.id == bindparam("run"))
+    .order_by(col(Report.market_at).desc(), col(Report.created_at).desc())
+    .limit(1)
+)  # fmt: skip
 
 
-def _original(
-    session: Session, context: ToolContext, step: ClaimedStep, digest: str
-) -> tuple[Report, ReportBasis] | None:
-    """Return the newest report with a basis that is young enough and was made by the same role. A replay's table may
-    have the future."""
-    now, own = context.clock.now(), (Run.account == context.account, Run.market == context.market.name)
-    oldest = now - longest_age(session, context.settings, step.run_id)
-    row = session.exec(
-        select(Report, ReportBasis)
-        .join(ReportBasis, col(ReportBasis.report_id) == col(Report.id))
-        .join(Run, col(Run.id) == col(Report.run_id))
-        .where(*own, Report.symbol == step.subject, Report.role == step.role, Report.run_id != step.run_id)
-        .where(col(Report.market_at) >= oldest, col(Report.market_at) <= now, ReportBasis.digest == digest)
-        .order_by(col(Report.market_at).desc(), col(Report.created_at).desc())
-        .limit(1)
-    ).first()
-    return (row[0], row[1]) if row is not None else None
+def _found(desk: Desk, context: ToolContext, step: ClaimedStep, digest: str) -> tuple[bool, Original | None]:
+    """Return whether the account holds the symbol, and the report that may count again."""
+    settings, now = context.settings, context.clock.now()
+    asked = {
+        "run": step.run_id, "account": context.account, "market": context.market.name, "symbol": step.subject,
+        "role": step.role, "digest": digest, "oldest": now - dt.timedelta(hours=settings.reuse_hours), "now": now,
+    }  # fmt: skip
+    with desk.store.read() as session:
+        params, held, *fields = session.execute(_NEWEST, asked).one()
+    report = Original(*fields) if fields[0] is not None else None
+    young = report is not None and now - report.market_at <= longest_age(settings, params)
+    return bool(held), report if young else None
 
 
-def longest_age(session: Session, settings: Settings, run_id: str) -> dt.timedelta:
+def longest_age(settings: Settings, params: Mapping[str, Any]) -> dt.timedelta:
     """Return how old a report may be. Where the run trades, an order on a verdict with an older one would be denied."""
-    hours, trades = settings.reuse_hours, session.get_one(Run, run_id).params.get("trade", True)
-    return dt.timedelta(hours=min(hours, settings.max_verdict_age_hours) if trades else hours)
+    hours = settings.reuse_hours
+    return dt.timedelta(hours=min(hours, settings.max_verdict_age_hours) if params.get("trade", True) else hours)
 
 
-async def _again(
-    role: Role, context: ToolContext, basis: ReportBasis | ShardBasis, tolerance: float
-) -> tuple[str | None, int]:
-    """Make the calls of a report again, until an answer differs; return what does, and the number of answers."""
+def _compared(
+    desk: Desk, role: Role, context: ToolContext, basis: Original | ShardBasis, question: Mapping[str, Any]
+) -> Again:
+    tolerance = context.settings.reuse_tolerance if context.settings.reuse == "near" else 0.0
+    if (differs := difference(basis.question, question, tolerance, "question")) is not None:
+        return Again(differs)
+    return desk.loop.submit(_again(role, context, basis, tolerance)).result()
+
+
+async def _again(role: Role, context: ToolContext, basis: Original | ShardBasis, tolerance: float) -> Again:
+    """Make the calls of a report again, until an answer differs."""
     kept = orjson.loads(inflated("the answers of a report", basis.calls))
     tools = TurnTools(role.tools, context, context.settings.tool_seconds)
-    then = [(tool, answer) for tool, _, answer in kept]
+    then, given = [(tool, answer) for tool, _, answer in kept], []
     for at, (tool, arguments, _) in enumerate(kept):
         answer = await tools.call(tool, arguments)
+        given.append(Given(arguments, answer))
         now = orjson.loads(orjson.dumps(answer.payload))
         if (found := answers_differ(then, now, at, ok=answer.success, tolerance=tolerance)) is not None:
-            return found, at + 1
+            return Again(found, tuple(given))
         await asyncio.sleep(0)
-    return None, len(kept)
+    return Again(None, tuple(given))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +211,7 @@ class ShardLook:
     digest: str
     question: Mapping[str, Any]
     basis: ShardBasis | None = None
-    checked: int = 0
-    differs: str | None = None
+    again: Again = Again(None)
 
 
 def look_at_shard(desk: Desk, step: ClaimedStep, subject: Mapping[str, Any]) -> ShardLook | None:
@@ -169,24 +225,21 @@ def look_at_shard(desk: Desk, step: ClaimedStep, subject: Mapping[str, Any]) -> 
     from chordesk.tasks.worker.step_turns import with_market  # of a worker: what lists workflows has no turns
 
     brief = with_market(desk, step.run_id, subject)
-    digest, question = role_digest(role, brief, settings), shard_basis(brief)
+    question = shard_basis(brief)
+    digest = shard_digest(role_digest(role, brief, settings), question)
     now, oldest = context.clock.now(), context.clock.now() - dt.timedelta(hours=settings.reuse_hours)
     with desk.store.read() as session:
-        rows = session.exec(
+        basis = session.exec(
             select(ShardBasis)
             .where(ShardBasis.account == context.account, ShardBasis.market == context.market.name)
             .where(ShardBasis.digest == digest, col(ShardBasis.market_at) >= oldest, col(ShardBasis.market_at) <= now)
             .order_by(col(ShardBasis.market_at).desc(), col(ShardBasis.id).desc())
-        ).all()
-    # The digest is the lens's: of its shards the one with these names is looked for.
-    basis = next((row for row in rows if row.question["symbols"] == question["symbols"]), None)
+            .limit(1)
+        ).first()
     if basis is None:
         return ShardLook(brief, digest, question)
-    tolerance = settings.reuse_tolerance if settings.reuse == "near" else 0.0
-    differs, checked = difference(basis.question, question, tolerance, "question"), 0
-    if differs is None:
-        differs, checked = desk.loop.submit(_again(role, context, basis, tolerance)).result()
-    return ShardLook(brief, digest, question, basis if differs is None else None, checked, differs)
+    again = _compared(desk, role, context, basis, question)
+    return ShardLook(brief, digest, question, basis if again.differs is None else None, again)
 
 
 def hits_again(desk: Desk, step: ClaimedStep, found: ShardLook) -> Done:
@@ -200,9 +253,9 @@ def hits_again(desk: Desk, step: ClaimedStep, found: ShardLook) -> Done:
     now = desk.market_of(step.run_id).clock.now()
     age = round((now - found.basis.market_at).total_seconds() / 3600, 2)
     desk.telemetry.record_reused(step.role, found.basis.tokens)
-    reused = {"run_id": turn.run_id, "tokens": found.basis.tokens, "checked": found.checked}
+    reused = {"run_id": turn.run_id, "tokens": found.basis.tokens, "checked": found.again.checked}
     result = {
-        "status": ReportStatus.COMPLETED, "reason": said(turn.run_id, age, found.checked), "hits": len(hits),
+        "status": ReportStatus.COMPLETED, "reason": said(turn.run_id, age, found.again.checked), "hits": len(hits),
         "notes": [], REUSED: reused,
     }  # fmt: skip
     return Done(result, (hits,))

@@ -227,8 +227,8 @@ def run_shard(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     if earlier is not None and earlier.basis is not None:
         return hits_again(desk, step, earlier)
     memory = partial(lens_memory, context=desk.tool_context(step.run_id), lens=lens, symbols=symbols)
-    known = brief if earlier is None else earlier.brief
-    run = held.turns.run(step.role, f"shard-{asked['shard']}", known, memory=memory)
+    known, given = (brief, ()) if earlier is None else (earlier.brief, earlier.again.given)
+    run = held.turns.run(step.role, f"shard-{asked['shard']}", known, memory=memory, given=given)
     status, reason, turn = run.status, run.reason, run.last_turn
     hits: list[ScreenHit] = []
     notes: list[str] = []

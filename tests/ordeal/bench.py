@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from statistics import median
 
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.worker import log_format
@@ -15,6 +16,7 @@ from tests.ordeal.graphs import graph_times
 from tests.ordeal.growth import CYCLE, FIRST, growth
 from tests.ordeal.looks import look_times
 from tests.ordeal.played import played_paces
+from tests.ordeal.reuse import look_cost
 from tests.ordeal.sheet import Sheet
 from tests.ordeal.timing import TURNS, ScreenTimes, analysis_times, scaling, screen_times, walk_paces
 from tests.ordeal.tokens import LONG, SHORT, ScreenTokens, Tokens, screen_tokens, total
@@ -34,6 +36,7 @@ PARTS = (
     "graphs",
     "looks",
     "memory",
+    "reuse",
 )
 READERS, EVENTS, PACE = 200, 5_000, 500
 # CPU milliseconds a turn, on a machine where an ephemeral turn takes an app-server so many. Another one is slower or
@@ -45,6 +48,7 @@ CANDIDATES = 20
 # takes a tenth for tokens that it has seen.
 RESEARCH_TOKENS, VERDICT_TOKENS, PAID_TOKENS = 17_000, 36_000, 59_316 / 5
 AT_ONCE = 64
+LOOK_SHARE = 0.03  # of a screen's processor time, that looking at earlier reports may add where it was in vain
 GRAPHS = 20
 
 
@@ -55,6 +59,7 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=60, help="of the walk")
     parser.add_argument("--screens", type=int, default=1000, help="that the aged home has done")
     parser.add_argument("--in-a-row", type=int, default=500, help="screens of the worker whose memory is measured")
+    parser.add_argument("--pairs", type=int, default=12, help="of screens with and without DESK_REUSE")
     parser.add_argument("--directly", type=int, default=5, help="graphs that are called one after another")
     parser.add_argument("--pages", action="store_true", help="keep the figures that pages show in docs/figures")
     parser.add_argument("part", nargs="?", choices=(*PARTS, AGE), help="one part alone")
@@ -73,6 +78,7 @@ def main() -> None:
         "graphs": lambda: show_graphs(sheet, given.directly),
         "looks": lambda: show_looks(sheet),
         "memory": lambda: show_memory(sheet, given.in_a_row),
+        "reuse": lambda: show_reuse(sheet, given.pairs),
         AGE: lambda: show_age(sheet, given.screens),
     }
     for name in [given.part] if given.part else PARTS:
@@ -282,6 +288,16 @@ def show_memory(sheet: Sheet, screens: int) -> None:
     first, later = found.cycles[0], max(found.cycles[1:])
     note = f"{first:.0f} in the first {CYCLE} of them"
     sheet.most(f"after {FIRST}: the most of {CYCLE} screens", later, 1.05 * first, " MiB", ".0f", note)
+
+
+def show_reuse(sheet: Sheet, pairs: int) -> None:
+    found = look_cost(CANDIDATES, pairs)
+    sheet.head(f"(u) CPU of a screen of {found.turns} turns of rules whose earlier reports all differ, {pairs} pairs")
+    for name, spent in zip(("DESK_REUSE=off", "DESK_REUSE=near"), zip(*found.pairs, strict=True), strict=True):
+        each = f"{1000 * median(spent) / found.turns:.0f} ms a turn, app-servers too"
+        sheet.line(f"{name}, the middle one", f"{median(spent):.2f} s", each)
+    low, high = found.range
+    sheet.most("more", 100 * found.more, 100 * LOOK_SHARE, " %", note=f"half of the pairs {low:.1%} to {high:.1%}")
 
 
 def show_age(sheet: Sheet, screens: int) -> None:

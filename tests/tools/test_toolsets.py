@@ -20,8 +20,8 @@ from chordesk.models.company import Statement
 from chordesk.models.errors import MarketError
 from chordesk.models.market import Headline
 from chordesk.tools.market.replay.market import ReplayMarket
-from chordesk.tools.registry import Arguments, ToolAnswer, ToolImage, ToolSpec
-from chordesk.tools.toolsets import MAX_IMAGE_BYTES, TurnTools
+from chordesk.tools.registry import Arguments, ToolAnswer, ToolImage, ToolSpec, failed
+from chordesk.tools.toolsets import GIVEN_SECONDS, MAX_IMAGE_BYTES, Given, TurnTools
 from tests.patience import PATIENCE
 from tests.tools.conftest import Call, MakeContext, every_tool
 from tests.tools.market.far_market import FarMarket, daily
@@ -216,6 +216,30 @@ def test_every_call_is_recorded_in_order(market: ReplayMarket, make_context: Mak
     assert [arguments for arguments, _ in seen] == [{"symbols": ["AAPL"]}, {"a": 1}, {}]
     assert [answer.has_data for answer in answers] == [True, False, False]
     assert answers[0].seconds > 0
+
+
+def test_an_answer_of_a_moment_ago_is_not_asked_for_again(make_context: MakeContext) -> None:
+    """Once, of the same call; not where it is old, and a failure is tried again."""
+    asked: list[str] = []
+    market = FarMarket({"A": daily("A", [1, 2])}, before=asked.append)
+    ask, old = {"symbols": ["A"]}, time.monotonic() - GIVEN_SECONDS - 1
+
+    async def calls() -> int:
+        context = make_context(market)
+        answer = await TurnTools(tuple(TOOLS.values()), context).call("signals_get", ask)
+        lost = failed("signals_get", "the source was silent", data=True)
+        asked.clear()
+        tools = TurnTools(tuple(TOOLS.values()), context, tag="kqz", given=[Given(ask, lost), Given(ask, answer)])
+        again = await tools.call("signals_get", {"symbols": ["A"]})
+        assert again.payload == {"cite": "kqz-a", **answer.payload}
+        assert asked == []
+        await tools.call("signals_get", ask)
+        late = len(asked)
+        await TurnTools(tuple(TOOLS.values()), context, given=[Given(ask, answer, old)]).call("signals_get", ask)
+        return late
+
+    late = asyncio.run(calls())
+    assert (late > 0, len(asked)) == (True, 2 * late)
 
 
 def test_a_call_that_cannot_be_recorded_is_not_answered(market: ReplayMarket, make_context: MakeContext) -> None:
