@@ -9,11 +9,12 @@ from typing import Any
 
 from chordesk.models.answers import Frozen
 from chordesk.models.database.store import Store
-from chordesk.models.errors import DeskError
+from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.exchanges import at_exchange, zone_of
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.text import SHORT_ID
+from chordesk.tasks.asking.moments import EVER, bounds
 from chordesk.tasks.asking.questions import Question
 from chordesk.tasks.reading.accounts import AccountDetail, account_detail, held_symbols
 from chordesk.tasks.reading.changes import last_close, since_of
@@ -63,14 +64,36 @@ class Desk:
 
     def since(self, question: Question) -> dt.datetime | None:
         """Return the moment from which on a question asks, None where it names none."""
-        if question.since is None:
+        return self._moment(question.since, end=False) if question.since is not None else None
+
+    def until(self, question: Question) -> dt.datetime | None:
+        """Return the moment before which a question asks, None where it names none."""
+        if question.until is None:
             return None
-        if question.since == "close":
-            return last_close(self.settings, self.now)
-        if question.since == "today":
-            midnight = self.now.astimezone(zone_of(self.settings.exchange))
-            return midnight.replace(hour=0, minute=0, second=0, microsecond=0).astimezone(dt.UTC)
-        return since_of(question.since, self.settings, self.now)
+        return self._moment(question.until.removesuffix("<"), end=question.until.endswith("<"))
+
+    def _moment(self, token: str, *, end: bool) -> dt.datetime:
+        found = bounds(
+            token, self.now, zone_of(self.settings.exchange), lambda: last_close(self.settings, self.now)
+        ) or bounds_of_text(token, self.settings, self.now)
+        at = found[1] if end else found[0]
+        if at > self.now and not end:
+            raise UsageError(f"{token!r} is still to come", remedy="name a moment that has passed")
+        return at.astimezone(dt.UTC)
+
+    def within(self, question: Question, column: Any) -> list[Any]:
+        """Return the conditions that a row's time lies within the question's moments."""
+        since, until = self.since(question), self.until(question)
+        begun = [column >= since] if since is not None else []
+        return begun + ([column < until] if until is not None else [])
+
+    def span(self, question: Question) -> str:
+        """Return the moments of a question as the end of a sentence, empty without one."""
+        if question.since == EVER:
+            return ""
+        since, until = self.since(question), self.until(question)
+        begun = f" since {self.time(since)}" if since is not None else ""
+        return f"{begun} until {self.time(until)}" if until is not None else begun
 
     def time(self, at: dt.datetime) -> str:
         return at_exchange(at, self.settings.exchange)
@@ -96,6 +119,15 @@ class Desk:
 
 
 Answering = Callable[[Desk, Question], Answer]
+
+
+def bounds_of_text(token: str, settings: Settings, now: dt.datetime) -> tuple[dt.datetime, dt.datetime]:
+    """Return the moment of a text as both its ends. Raises UsageError for one that is none."""
+    try:
+        at = since_of(token, settings, now)
+    except UsageError as error:
+        raise UsageError(str(error.args[0]).removeprefix("--since "), remedy=error.remedy) from None
+    return at, at
 
 
 def run_source(run_id: str) -> Source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import sqlalchemy
@@ -11,7 +12,7 @@ from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Order, Position
 from chordesk.models.tables.runs import Candidate, Run
-from chordesk.tasks.asking import of_desk, of_money, of_reasons
+from chordesk.tasks.asking import of_desk, of_money, of_reasons, of_runs, of_trades
 from chordesk.tasks.asking.answers import Answer, Desk
 from chordesk.tasks.asking.questions import EXAMPLES, cleaned, read
 from chordesk.tasks.reading.accounts import find_account
@@ -26,21 +27,40 @@ def answer(
     long, NotFound for an account that is not there."""
     given = cleaned(text)
     with store.read() as session:
-        name = find_account(session, settings, account or settings.account)
+        name = find_account(session, settings, account or named_account(given) or settings.account)
         question = read(given, known_symbols(session, name))
-    if question is None:
-        return not_understood(given)
+    if question is None or not question.intent:
+        return not_understood(given, question.unread if question is not None else "")
     desk = Desk(settings, store, name, market)
-    for answering in (of_desk.ANSWERS, of_money.ANSWERS, of_reasons.ANSWERS):
+    for answering in (of_desk.ANSWERS, of_runs.ANSWERS, of_money.ANSWERS, of_trades.ANSWERS, of_reasons.ANSWERS):
         if (found := answering.get(question.intent)) is not None:
             return found(desk, question)
     return not_understood(given)
 
 
-def not_understood(text: str) -> Answer:
+_NAMED = re.compile(r"\baccount ([a-z][\w:.-]*)")
+_BEFORE = re.compile(r"\b([a-z][\w:.-]*) account\b")
+_NO_NAME = frozenset(
+    (
+        "the", "our", "my", "this", "that", "an", "your", "which", "whole", "is", "was", "has", "in", "of", "on", "and",
+        "or", "worth", "value", "balance", "since", "today", "yesterday", "to", "for", "now", "desk's", "what", "each",
+        "any", "are", "do", "does", "did",
+    )
+)  # fmt: skip
+
+
+def named_account(text: str) -> str | None:
+    """Return the name beside the word account, None without one."""
+    found = [match[1] for pattern in (_NAMED, _BEFORE) if (match := pattern.search(text.lower())) is not None]
+    return next((name for name in found if name not in _NO_NAME), None)
+
+
+def not_understood(text: str, unread: str = "") -> Answer:
+    """Return that there is no answer, and what could be asked. unread: what kept the question from being read."""
     examples = "; ".join(EXAMPLES)
+    why = f" (not read: {unread})" if unread else ""
     return Answer(
-        question=text, intent="", text=f"I have no answer to that from the desk's rows. Ask such as: {examples}"
+        question=text, intent="", text=f"I have no answer to that from the desk's rows{why}. Ask such as: {examples}"
     )
 
 

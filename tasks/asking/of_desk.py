@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,10 +10,9 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.settings.variables import PREFIX
-from chordesk.models.text import SHORT_ID, one_line
+from chordesk.models.text import one_line
 from chordesk.tasks.approval_requests import WaitingOrder, waiting
 from chordesk.tasks.asking.answers import MOST, Answer, Answering, Desk, listed, order_source, run_source
-from chordesk.tasks.asking.of_money import found_run
 from chordesk.tasks.asking.questions import EXAMPLES, Question
 from chordesk.tasks.reading.chain import order_label
 from chordesk.tasks.reading.changes import changes, last_close, summary
@@ -40,12 +40,29 @@ def status(desk: Desk, question: Question) -> Answer:
     return Answer(question=question.text, intent="status", text="\n".join(lines), facts=facts, missing=missing)
 
 
+_CHANGES: Mapping[str, str] = {
+    **dict.fromkeys(("rating", "ratings", "verdict", "verdicts"), "verdict"),
+    **dict.fromkeys(("setting", "settings"), "setting"), **dict.fromkeys(("thesis", "theses"), "thesis"),
+    **dict.fromkeys(("halt", "halts"), "trading"), **dict.fromkeys(("plan", "plans"), "plan"),
+}  # fmt: skip
+
+
 def what_changed(desk: Desk, question: Question) -> Answer:
     since = desk.since(question) or last_close(desk.settings, desk.now)
     with desk.store.read() as session:
-        found = changes(session, desk.settings, desk.account, since, 1000)
-    rows = [one for one in found.changes if not question.symbols or one.subject in question.symbols]
-    lines = [summary(found, desk.time(since))]
+        found = changes(session, desk.settings, desk.account, since, 1000, desk.until(question))
+    until = desk.until(question)
+    begun = f"{desk.time(since)}{f' until {desk.time(until)}' if until is not None else ''}"
+    kinds = {kind for word, kind in _CHANGES.items() if question.says(word)}
+    rows = [
+        one
+        for one in found.changes
+        if (not question.symbols or one.subject in question.symbols) and (not kinds or one.kind in kinds)
+    ]
+    lines = [summary(found, begun)]
+    if question.symbols or kinds:
+        of = " and ".join([*question.symbols, *sorted(kinds)])
+        lines = [f"{len(rows)} change{'' if len(rows) == 1 else 's'} of {of} on {desk.account} since {begun}"]
     lines += [f"{desk.time(one.at)}: {one_line(one.text, 200)}" for one in rows[: 2 * MOST]]
     sources = [order_source(one.order_id) for one in rows[:MOST] if one.order_id]
     sources += [run_source(one.run_id) for one in rows[:MOST] if one.run_id and not one.order_id]
@@ -80,72 +97,6 @@ def who_waits(desk: Desk, question: Question) -> Answer:
     return Answer(question=question.text, intent="waiting", text=text, facts={"waiting": len(found)}, sources=sources)
 
 
-def runs(desk: Desk, question: Question) -> Answer:
-    from chordesk.tasks.reading.run_details import outcome
-    from chordesk.tasks.reading.run_list import RunFilter, run_page
-
-    most = question.count or 5
-    wanted = RunFilter(symbol=question.symbols[0] if question.symbols else None, backtests=False, with_children=False)
-    with desk.store.read() as session:
-        page = run_page(session, desk.settings, wanted, most)
-        lines = [
-            f"{one.run.id[:SHORT_ID]} {desk.time(one.run.created_at)}: {outcome(session, one.run)}" for one in page.runs
-        ]
-    return Answer(
-        question=question.text, intent="runs", text=listed(lines, page.total - len(lines)) or "no run yet",
-        facts={"runs": page.total}, sources=[run_source(one.run.id) for one in page.runs],
-    )  # fmt: skip
-
-
-def one_run(desk: Desk, question: Question) -> Answer:
-    """Return what a run did: the named one, else the newest of the kind that is named."""
-    from chordesk.tasks.engine.budgets import cost_of
-    from chordesk.tasks.engine.kinds import run_kinds
-    from chordesk.tasks.reading.run_details import outcome
-    from chordesk.tasks.reading.runs import newest_run
-
-    with desk.store.read() as session:
-        kind = next((kind for kind in run_kinds() if question.says(kind)), None)
-        run = found_run(session, question.ids[0]) if question.ids else newest_run(session, kind)
-        text = f"{run.id[:SHORT_ID]}, a {run.kind}, {run.state}, {desk.time(run.created_at)}: {outcome(session, run)}"
-        cost = cost_of(session, desk.settings, run.id)
-    lines = [text, f"cost: {cost}", *(f"note: {note}" for note in run.notes[:3])]
-    facts = {"state": run.state, "kind": run.kind, "summary": run.summary}
-    return Answer(
-        question=question.text, intent="run", text="\n".join(lines), facts=facts, sources=[run_source(run.id)]
-    )
-
-
-def compare(desk: Desk, question: Question) -> Answer:
-    from chordesk.tasks.reading.run_list import comparison
-
-    with desk.store.read() as session:
-        ours, theirs = (found_run(session, part) for part in question.ids[:2])
-        found = comparison(session, desk.settings, ours, theirs)
-    differ = [one for one in found.candidates if one.changed and one.ours is not None and one.theirs is not None]
-    names = ours.id[:SHORT_ID], theirs.id[:SHORT_ID]
-    lines = [
-        f"{name} has {row.candidates} candidates" for name, row in zip(names, (found.ours, found.theirs), strict=True)
-    ]
-    for name, only in zip(names, (found.only_ours, found.only_theirs), strict=True):
-        if only:
-            lines.append(
-                f"only {name}: {', '.join(only[:20])}{f' and {len(only) - 20} more' if len(only) > 20 else ''}"
-            )
-    lines += [
-        f"{one.symbol}: {one.ours} ({one.ours_confidence}) / {one.theirs} ({one.theirs_confidence})"
-        for one in differ[:MOST]
-    ]
-    lines += [
-        f"{PREFIX}{one.name.upper()}: {one_line(str(one.ours), 60)} / {one_line(str(one.theirs), 60)}"
-        for one in found.settings[:MOST]
-    ]
-    facts: dict[str, Any] = {"only_ours": found.only_ours, "only_theirs": found.only_theirs}
-    facts["tokens"] = [found.ours.tokens, found.theirs.tokens]
-    sources = [run_source(ours.id), run_source(theirs.id)]
-    return Answer(question=question.text, intent="compare", text="\n".join(lines), facts=facts, sources=sources)
-
-
 def schedule(desk: Desk, question: Question) -> Answer:
     from chordesk.tasks.schedules import entries, starting
 
@@ -171,13 +122,15 @@ def scores(desk: Desk, question: Question) -> Answer:
     kind: Any = next((kind for word, kind in _KINDS.items() if question.says(word, f"{word}s", f"{word}es")), None)
     board = kept_scores(desk.store, desk.account, desk.settings.model_cutoffs, kind)
     named = [row for row in board.rows if row.name.lower() in question.words or row.name in question.text]
-    rows = named or board.rows
+    asked = _asked_name(question)
+    rows = named or ([] if asked else board.rows)
     lines = [
         f"{row.kind} {row.name}: Brier {_estimate(row.brier)}, against its baseline {_estimate(row.alpha)}, "
         f"{row.forecasts} forecasts"
         for row in rows[: 2 * MOST]
     ]
     missing = [board.lacking] if board.lacking else []
+    missing += [f"a score of {asked}"] if asked and not named else []
     facts = {
         "rows": [
             {"kind": row.kind, "name": row.name, "forecasts": row.forecasts, "brier": row.brier.mean} for row in rows
@@ -185,6 +138,15 @@ def scores(desk: Desk, question: Question) -> Answer:
     }
     text = listed(lines, len(rows) - 2 * MOST) or (board.lacking or "nothing is scored yet")
     return Answer(question=question.text, intent="scores", text=text, facts=facts, missing=missing)
+
+
+_SCORED = re.compile(r"\b(?:lens|voice|role|tool|rating)\s+([a-z][a-z0-9_-]{2,})\b")
+
+
+def _asked_name(question: Question) -> str | None:
+    """Return the name after "lens" and the like."""
+    found = _SCORED.search(question.text.lower())
+    return found[1] if found is not None and found[1] not in ("scores", "score", "has", "have", "did", "does") else None
 
 
 def _estimate(found: Any) -> str:
@@ -235,6 +197,6 @@ def what_to_ask(desk: Desk, question: Question) -> Answer:
 
 
 ANSWERS: Mapping[str, Answering] = {
-    "status": status, "changes": what_changed, "waiting": who_waits, "runs": runs, "run": one_run, "compare": compare,
-    "schedule": schedule, "scores": scores, "setting": setting, "alerts": alerts, "help": what_to_ask,
+    "status": status, "changes": what_changed, "waiting": who_waits, "schedule": schedule, "scores": scores,
+    "setting": setting, "alerts": alerts, "help": what_to_ask,
 }  # fmt: skip

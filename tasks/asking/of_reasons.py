@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlmodel import Session, col, select
 
+from chordesk.models.database.lookup import by_prefix
 from chordesk.models.states import OrderState
 from chordesk.models.tables.board import Question as Asked
 from chordesk.models.tables.board import ThesisQuestion
 from chordesk.models.tables.orders import Order, TraderNote
 from chordesk.models.tables.runs import Candidate, Decision, Report, Run, Verdict, VerdictReport
-from chordesk.models.text import one_line
-from chordesk.tasks.asking.answers import Answer, Answering, Desk, Source, listed, order_source, run_source
-from chordesk.tasks.asking.of_money import last_verdict
+from chordesk.models.text import SHORT_ID, one_line
+from chordesk.tasks.asking.answers import MOST, Answer, Answering, Desk, Source, listed, order_source, run_source
+from chordesk.tasks.asking.of_money import RATINGS, last_verdict
 from chordesk.tasks.asking.questions import Question
 from chordesk.tasks.reading.chain import Chain, chain, order_label, stance_of
 from chordesk.tools.decimals import plain
-from chordesk.tools.orders.protection import held_plans
+from chordesk.tools.orders.protection import held_plans, unprotected
 
+MOST_SYMBOLS = 5
 LONGEST = 280  # characters of a model's or a person's own words
 _BUYING = ("buy", "bought", "buys", "opened", "entered", "long")
 _SELLING = ("sell", "sold", "sells", "closed", "exited", "exit", "reduced")
@@ -28,14 +31,20 @@ _NOT = ("not", "no", "never", "didn't", "isn't", "wasn't", "without", "didn", "s
 
 
 def why(desk: Desk, question: Question) -> Answer:
-    """Answer for the first symbol that has rows: its last order that fits the words, else its last research."""
+    """Answer for each symbol, by its last order that fits the words and moments, else by its last research; or for the
+    order whose id is given."""
     with desk.store.read() as session:
-        for symbol in question.symbols:
-            if _is_known(session, desk.account, symbol):
-                return _why(session, desk, question, symbol)
-    named = ", ".join(question.symbols)
-    text = f"no run of {desk.account} had {named} as a candidate, and no order was for it"
-    return Answer(question=question.text, intent="why", text=text, missing=[f"rows on {named}"])
+        if question.ids and not question.symbols:
+            return _of_order(session, desk, question, by_prefix(session, Order, question.ids[0]))
+        found = [_why(session, desk, question, one) for one in question.symbols[:MOST_SYMBOLS]]
+    if len(found) == 1:
+        return found[0]
+    return Answer(
+        question=question.text, intent="why", text="\n\n".join(one.text for one in found),
+        facts={symbol: one.facts for symbol, one in zip(question.symbols, found, strict=False)},
+        sources=[source for one in found for source in one.sources],
+        missing=[lack for one in found for lack in one.missing],
+    )  # fmt: skip
 
 
 def _is_known(session: Session, account: str, symbol: str) -> bool:
@@ -46,30 +55,38 @@ def _is_known(session: Session, account: str, symbol: str) -> bool:
 
 
 def _why(session: Session, desk: Desk, question: Question, symbol: str) -> Answer:
-    order = None if _negated(question) else _fitting(session, desk.account, symbol, question)
-    if order is None and question.says(*_DENYING):
-        order = _newest(session, desk.account, symbol, [col(Order.state) == OrderState.DENIED])
+    if not _is_known(session, desk.account, symbol):
+        text = f"no run of {desk.account} had {symbol} as a candidate, and no order was for it"
+        return Answer(question=question.text, intent="why", text=text, missing=[f"rows on {symbol}"])
+    asked = desk.within(question, col(Order.created_at))
+    order = None if _negated(question) else _fitting(session, desk.account, symbol, question, asked)
     if order is not None:
         return _of_order(session, desk, question, order)
-    return _of_research(session, desk, question, symbol)
+    found = _of_research(session, desk, question, symbol)
+    what = "denial" if question.says(*_DENYING) else "sale" if question.says(*_SELLING) else "order"
+    if _negated(question) or not (asked or question.says(*_DENYING, *_SELLING, *_BUYING)):
+        return found
+    none = f"{desk.account} has no {what} of {symbol} of that kind{desk.span(question)}; what is known:"
+    return found.model_copy(update={"text": f"{none}\n{found.text}"})
 
 
 def _negated(question: Question) -> bool:
-    return question.says(*_NOT) or "n't" in question.text
+    return question.says(*_NOT) or "n't" in question.text.lower()
 
 
-def _fitting(session: Session, account: str, symbol: str, question: Question) -> Order | None:
+def _fitting(session: Session, account: str, symbol: str, question: Question, asked: list[Any]) -> Order | None:
+    """Return the newest order that the words mean: what was done before what was only wanted."""
+
+    def newest(*wanted: Any) -> Order | None:
+        return _newest(session, account, symbol, [*asked, *wanted])
+
+    filled, denied = col(Order.state) == OrderState.FILLED, col(Order.state) == OrderState.DENIED
     if question.says(*_DENYING):
-        return _newest(session, account, symbol, [col(Order.state).in_((OrderState.DENIED, OrderState.REJECTED))])
-    if question.says(*_SELLING):
-        return _newest(
-            session, account, symbol, [col(Order.side) == "sell", col(Order.state) == OrderState.FILLED]
-        ) or (_newest(session, account, symbol, [col(Order.side) == "sell", col(Order.state) != OrderState.DENIED]))
-    if question.says(*_BUYING):
-        return _newest(session, account, symbol, [col(Order.side) == "buy", col(Order.state) == OrderState.FILLED]) or (
-            _newest(session, account, symbol, [col(Order.side) == "buy", col(Order.state) != OrderState.DENIED])
-        )
-    return _newest(session, account, symbol, [col(Order.protects).is_(None)])
+        return newest(col(Order.state).in_((OrderState.DENIED, OrderState.REJECTED)))
+    for words, side in ((_SELLING, "sell"), (_BUYING, "buy")):
+        if question.says(*words):
+            return newest(col(Order.side) == side, filled) or newest(col(Order.side) == side, ~denied)
+    return newest(col(Order.protects).is_(None))
 
 
 def _newest(session: Session, account: str, symbol: str, wanted: Sequence[Any]) -> Order | None:
@@ -183,13 +200,17 @@ def _reports(session: Session, verdict: Verdict) -> list[str]:
 
 
 def verdict(desk: Desk, question: Question) -> Answer:
+    """Return the last verdict on each symbol that is named; without one those of the moments asked for, else of the
+    newest run that has any."""
+    if not question.symbols:
+        return _verdicts(desk, question)
     with desk.store.read() as session:
         lines, sources, missing, facts = [], [], [], dict[str, Any]()
         for symbol in question.symbols:
-            found = last_verdict(session, desk.account, symbol)
+            found = last_verdict(session, desk.account, symbol, *desk.within(question, col(Verdict.created_at)))
             if found is None:
                 missing.append(f"a verdict on {symbol}")
-                lines.append(f"{symbol}: {desk.account} has no verdict")
+                lines.append(f"{symbol}: {desk.account} has no verdict{desk.span(question)}")
                 continue
             lines.append(f"{symbol}: {_judged(found)}, of {desk.time(found.created_at)}")
             lines += _reports(session, found)
@@ -200,9 +221,43 @@ def verdict(desk: Desk, question: Question) -> Answer:
     )
 
 
+def _verdicts(desk: Desk, question: Question) -> Answer:
+    within = desk.within(question, col(Verdict.created_at))
+    ratings = [one for one in RATINGS if question.says(one.lower())]
+    with desk.store.read() as session:
+        own = select(Verdict).join(Run, col(Run.id) == col(Verdict.run_id)).where(Run.account == desk.account, *within)
+        own = own.order_by(col(Verdict.created_at).desc(), col(Verdict.id).desc())
+        newest = session.exec(own.limit(1)).first()
+        if newest is not None and not within:
+            own = own.where(Verdict.run_id == newest.run_id)
+        rows = session.exec(own).all()
+    counts = dict(Counter(one.rating for one in rows))
+    shown = [one for one in rows if not ratings or one.rating in ratings]
+    of = f" of run {newest.run_id[:SHORT_ID]}" if newest is not None and not within else desk.span(question)
+    told = ", ".join(f"{count} {rating}" for rating, count in sorted(counts.items()))
+    head = f"{len(rows)} verdict{'' if len(rows) == 1 else 's'}{of}{f': {told}' if told else ''}"
+    lines = [f"{one.symbol}: {one.rating} ({one.confidence})" for one in shown[: 2 * MOST]]
+    return Answer(
+        question=question.text, intent="verdict", text=listed([head, *lines], len(shown) - len(lines)),
+        facts={"verdicts": len(rows), "ratings": counts, "symbols": [one.symbol for one in shown]},
+        sources=[run_source(one) for one in dict.fromkeys(row.run_id for row in shown)][:MOST],
+    )  # fmt: skip
+
+
 def thesis(desk: Desk, question: Question) -> Answer:
-    """Return the theses of the symbol's last research, and of those that were resolved how they ended."""
-    symbol = question.symbols[0]
+    """Return the theses of each symbol's last research, and of those that were resolved how they ended."""
+    found = [_theses(desk, question, one) for one in question.symbols[:MOST_SYMBOLS]]
+    if len(found) == 1:
+        return found[0]
+    facts = {symbol: one.facts for symbol, one in zip(question.symbols, found, strict=False)}
+    return Answer(
+        question=question.text, intent="thesis", text="\n\n".join(one.text for one in found), facts=facts,
+        sources=[source for one in found for source in one.sources],
+        missing=[lack for one in found for lack in one.missing],
+    )  # fmt: skip
+
+
+def _theses(desk: Desk, question: Question, symbol: str) -> Answer:
     with desk.store.read() as session:
         rows = session.exec(
             select(Report, ThesisQuestion, Asked)
@@ -216,7 +271,7 @@ def thesis(desk: Desk, question: Question) -> Answer:
     if not newest:
         none = f"no report on {symbol} has a thesis on {desk.account}"
         return Answer(question=question.text, intent="thesis", text=none, missing=[f"a thesis of {symbol}"])
-    lines, facts = [], []
+    lines, facts = [f"{symbol}:"] if len(question.symbols) > 1 else [], []
     for report, link, asked in newest:
         lines.append(_stated(report, link, asked))
         facts.append({"role": report.role, "verdict": report.verdict, **(report.thesis or {})})
@@ -246,7 +301,9 @@ def _stated(report: Report, link: ThesisQuestion | None, asked: Asked | None) ->
 
 
 def plan(desk: Desk, question: Question) -> Answer:
-    """Return the plans of positions, of the symbols that are named or of all."""
+    """Return the plans of positions, of the symbols that are named or of all; or what is held without a stop."""
+    if question.says("unprotected", "without", "no", "missing", "lack", "lacks") and not question.symbols:
+        return _unprotected(desk, question)
     with desk.store.read() as session:
         found = held_plans(session, desk.account)
         rows = [
@@ -264,6 +321,18 @@ def plan(desk: Desk, question: Question) -> Answer:
         text=listed(lines[:40], len(lines) - 40) or f"{desk.account} has no position with a plan",
         sources=[order_source(order.id) for _, order, _ in rows],
     )  # fmt: skip
+
+
+def _unprotected(desk: Desk, question: Question) -> Answer:
+    """Return the positions whose plan has no stop, and those without the stop that the settings ask for."""
+    with desk.store.read() as session:
+        planned = {held.symbol: plan for held, _, plan in held_plans(session, desk.account)}
+        lacking = unprotected(session, desk.settings) if desk.account == desk.settings.account else []
+    without = sorted(symbol for symbol, plan in planned.items() if plan.stop is None)
+    lines = [f"no stop in its plan: {', '.join(without) or 'none of the positions with a plan'}"]
+    lines += [f"without its stop at the broker: {plain(one.quantity)} {one.symbol}, {one.why}" for one in lacking]
+    facts = {"without": without, "lacking": [one.symbol for one in lacking], "plans": len(planned)}
+    return Answer(question=question.text, intent="plan", text="\n".join(lines), facts=facts)
 
 
 def _planned(symbol: str, quantity: str, plan: Any) -> str:

@@ -1,7 +1,8 @@
 """Questions in words, read by rules: what is asked for, and of which symbol, run, order, moment or number.
 
-The first intent that fits wins, so the narrow ones come first. English alone. What fits none is no question of these:
-nothing is guessed.
+The first intent that fits wins, so the narrow ones come first. English alone. What fits none is no question of these,
+and neither is one with a word that changes what is asked and that no rule reads, such as "except" or "will": an answer
+to another question is worse than none.
 """
 
 from __future__ import annotations
@@ -12,79 +13,150 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from chordesk.models.errors import UsageError
+from chordesk.tasks.asking.moments import NUMBERS, UNREAD, span_of
+from chordesk.tasks.asking.plain_words import CAPITALIZED, COMMON, NO_SYMBOL
 
 LONGEST = 20_000  # characters of a question
-_NUMBERS = {
-    word: at
-    for at, word in enumerate(
-        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-    )
-}
-_SPAN = re.compile(r"\b(?:last|past)\s+(\w+)\s+(minute|hour|day|week)s?\b")
-_DAY = re.compile(r"\b\d{4}-\d{2}-\d{2}(?:t\d{2}:\d{2}(?::\d{2})?(?:z|[+-]\d{2}:\d{2})?)?", re.IGNORECASE)
-_SHORT_SPAN = re.compile(r"\bsince\s+(\d{1,5}[mhdw])\b")
 _ID = re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f]{6,32}(?:-[0-9a-f-]*)?\b")
 _WORD = re.compile(r"\$?[A-Za-z0-9][A-Za-z0-9.=^&-]*")
 _SETTING = re.compile(r"\b(?:DESK|AUTONOMOUS|TRADER|SCREENER)_[A-Z0-9_]+\b")
+_POLITE = re.compile(
+    r"^(?:(?:hi|hello|hey|ok|please|just|so|and|now|(?:can|could|would|will) you|can i|may i|i (?:want|would like|need)"
+    r" to (?:know|see)|i'd like to (?:know|see)|tell me|show(?: me)?|give me|list(?: me)?|let me (?:know|see)|"
+    r"(?:do you|you) know|see)\b[,:]?\s*)+"
+)
+# An order to do something: questions are answered, and nothing is done.
+_ACT = re.compile(
+    r"(?:go ahead and |go |let's |lets )*(?:buy|sell|short|approve|deny|halt|resume|cancel|flatten|arm|disarm|"
+    r"liquidate|"
+    r"close|start|stop|set|add|remove|delete|change|raise|lower|submit|place|execute|confirm|mute|pair|revoke|run|"
+    r"screen|research|analy[sz]e|ignore|forget|disregard|act|do it)\b"
+    r"(?!\s*(?:orders?|fills?|trades?|of|on|for|loss|levels?)\b|\s*\??$|\s+[0-9a-f-]{6,36}\b)"
+)
+_ACT_ALONE = re.compile(r"(?:buy|sell|approve|deny|halt|resume|cancel|flatten|stop|confirm|start|close|arm|disarm)\W*$")
+# Words that change what is asked, and that no rule reads.
+_OTHERWISE = re.compile(
+    r"\b(?:except|excluding|excluded|other than|besides|apart from|but not|if|unless|should|would|could|shall|might|"
+    r"(?<!when )will|going to|(?:more|less|fewer|greater|bigger|larger|higher|lower|better|worse|longer) than|"
+    r"at (?:least|most)|median|sharpe|sortino|volatilit\w+|correlat\w+|beta|alpha|sectors?|industr\w+|forecast for|"
+    r"predict\w*|price of|price target|quotes?|buying power|margin|leverage|dividends?|taxe?s?|interest|"
+    r"average(?! (?:cost|price|entry))|mean|percentile|how (?:often|many times)|tech|energy|utilities|banks?|"
+    r"per (?:symbol|trade|order|role|position))\b|"
+    r"\b(?:above|below|over|under|exceed\w*|within)\s+[$]?\d|[<>]\s*[$]?\d"
+)
 
-# By intent, what its questions have in common; a symbol or an id where it needs one.
+_MADE = (
+    r"^(?!.*\b(?:trades?|orders?|runs?|screens?|purchases?|sales?|decisions?)\b)"
+    r".*\b(?:we|i|desk|it) (?:make|made|earn|earned)\b"
+)
+_NOT_OF_HOLDINGS = r"(?!.*\b(?:days?|weeks?|months?|years?|trades?|orders?|runs?|screens?|models?|providers?)\b)"
+
+# Which of several: what an intent reads of it, and what none does.
+_RANKED = re.compile(
+    r"\b(?:biggest|largest|smallest|heaviest|lightest|highest|lowest|most|least|fewest|cheapest|longest|shortest|oldest|"
+    r"newest|latest|earliest|first|second|third|previous|top|max|maximum|min|minimum|deepest|best|worst|strongest|"
+    r"weakest|main|tiniest)\b"
+)
+_NO_RANK, _NEWEST = re.compile(r"(?!)"), re.compile(r"\b(?:newest|latest)\b")
+_RANKS = {
+    **dict.fromkeys(("run", "runs", "orders", "fills", "verdict", "cost", "compare", "why", "thesis"), _NEWEST),
+    "weakest": _RANKED, "strongest": _RANKED, "scores": re.compile(r"\b(?:best|worst|strongest|weakest)\b"),
+    "holdings": re.compile(r"\b(?:biggest|largest|smallest|heaviest|lightest|tiniest|top|main)\b"),
+}  # fmt: skip
+# Words that make another question of one that an intent would fit.
+_NOT_OF = {
+    "fills": r"\b(?:won|wins?|winning|lost|losing|profitable|money|made the)\b",
+    "equity": r"\b(?:un)?reali[sz]ed\b",
+    "alerts": r"\bwatch ?lists?\b|\b(?:set|defined|enabled|active|have)\b",
+    "status": r"\bhow (?:long|many)\b",
+}
+
+# By intent, what its questions have in common; what it needs: a symbol, a symbol or an id, two runs, or none of them.
 _PATTERNS: tuple[tuple[str, str, str], ...] = (
     ("help", r"^\s*(?:help|\?)\W*$|\bwhat (?:can|may) (?:i|you|we) (?:ask|answer|do)\b", ""),
     ("setting", r"\bsettings?\b|\bconfigur|\bwhat is \w+_\w+ set\b", ""),
-    ("compare", r"\b(?:compare|difference|differ|versus|vs)\b", "two"),
+    ("compare", r"\b(?:compare|compared|comparison|difference|differ|differs|versus|vs)\b", "two"),
     ("why", r"\bwhy\b|\bhow come\b|\breasons? (?:for|behind|of)\b|\bwhat (?:led|made)\b", "symbol"),
+    ("status", r"\b(?:why|how come)\b.*\bhalt|\bhalted\b|\bis trading (?:on|off|live|paused|stopped)\b", ""),
+    ("run", r"\b(?:why|how come)\b.*\b(?:run|screen|backtest|research)\b(?!.*\b(?:bought|sold|denied|orders?)\b)", ""),
+    ("orders", r"\border\s+[0-9a-f-]{6,}", "id"),
     ("thesis", r"\bthes[ie]s\b|\bcase (?:for|against)\b|\binvalidat", "symbol"),
-    ("plan", r"\bplans?\b|\bstops?\b(?! (?:run|the run|trading))|\btargets?\b|\bexits?\b|\breviews?\b", ""),
-    ("weakest", r"\b(?:weakest|worst|poorest|losers?|losing)\b", ""),
-    ("strongest", r"\b(?:strongest|best|winners?|winning)\b(?! (?:lens|voice|role|tool))", ""),
-    ("scores", r"\bscores?\b|\bbrier\b|\bcalibrat|\btrack record\b|\bhow good\b|\bhit rates?\b", ""),
-    ("waiting", r"\bwait(?:s|ing)?\b|\bapprov(?:e|al|als)\b|\bneeds? me\b|\bdecide\b", ""),
+    ("fees", r"\bcommissions?\b|\bfees?\b|\bbroker(?:age)? costs?\b", ""),
+    ("plan",
+     r"\bplans?\b|\bstops?\b(?! (?:run|the run|trading))|\bstop[ -]loss(?:es)?\b|\bunprotected\b|\btargets?\b|"
+     r"\bexits?\b(?! (?:ed|code))|\breviews?\b", ""),
+    ("scores",
+     r"\bscores?\b|\bbrier\b|\bcalibrat|\btrack record\b|\bhow good\b|\bhit rates?\b|"
+     r"\b(?:best|worst|strongest|weakest) (?:lens|lenses|voices?|roles?|tools?)\b|"
+     r"\b(?:lens|lenses|voices?|roles?|tools?) (?:is|are|was) (?:the )?(?:best|worst|strongest|weakest)\b", ""),
+    ("weakest",
+     rf"^{_NOT_OF_HOLDINGS}.*(?:\b(?:weakest|worst|poorest|losers?|losing|underwater|under water|in the red)\b|"
+     r"\b(?:biggest|largest|top) loss(?:es)?\b)", ""),
+    ("strongest",
+     rf"^{_NOT_OF_HOLDINGS}.*(?:\b(?:strongest|best|winners?|winning|gainers?|in the (?:green|black))\b|"
+     r"\b(?:biggest|largest|top) (?:gains?|profits?)\b)", ""),
+    ("waiting", r"\bwait(?:s|ing)?\b|\bapprovals?\b|\bto approve\b|\bneeds? me\b|\bdecide\b|\bpending\b", ""),
+    ("gain", r"\baverage (?:cost|price|entry)\b|\bcost basis\b|\bpaid? for\b|\bpay for\b|\bentry price\b", "symbol"),
+    ("gain",
+     r"^(?!.*\b(?:tokens?|runs?|screens?|research|analys[ei]s|models?|backtests?|budget)\b).*\b(?:costs?|spen[dt])\b",
+     "symbol"),
     ("cost", r"\bcosts?\b|\btokens?\b|\bspen[dt]\b|\bspending\b|\bbill\b|\bbudgets?\b", ""),
     ("changes",
      r"\bchanged?s?\b|\bhappen(?:ed|s)?\b|\bdid i miss\b|"
-     r"\bmissed\b|\bwhat(?:'s| is) new\b|\bnews? since\b", ""),
+     r"\bmissed\b|\bwhat(?:'s| is) new\b|\banything new\b|\bwhat did (?:the desk|it|you|we) do\b", ""),
     ("alerts", r"\balerts?\b|\bwatch ?lists?\b|\btriggers?\b", ""),
     ("schedule", r"\bschedul|\bnext (?:run|screen)\b|\bwhen (?:does|is|will|do) .*(?:run|screen|start)", ""),
+    ("gain",
+     r"\bgain(?:s|ed)?\b|\blos[et]\b|\bloss(?:es)?\b|\bprofit(?:s|able)?\b|\bp ?& ?l\b|\bpnl\b|"
+     rf"{_MADE}|\bmade or lost\b|\breturns?\b|\bperform(?:ed|ance|ing)?\b|"
+     r"\bhow (?:is|are|did) .*\bdo(?:ing)?\b", "symbol"),
+    ("equity",
+     r"\bequity\b|\bdrawdown\b|\bprofit(?:s|able)?\b|\breturns?\b|\bp ?& ?l\b|\bpnl\b|\bgain(?:s|ed)?\b|\blos[et]\b|"
+     rf"\bloss(?:es)?\b|{_MADE}|\bperform(?:ed|ance|ing)?\b|"
+     r"\bwe (?:up|down)\b|\bhigh[ -]water\b|\bhow (?:are we doing|did (?:we|the desk|it) do)\b", ""),
+    ("runs", r"\bruns\b|\bscreens\b|\bbacktests\b|\bwhat ran\b|\bhow many (?:runs|screens|backtests|episodes)\b", ""),
+    ("orders", r"\borders?\b|\bdenied\b|\bdenials?\b|\brejected\b|\brefused\b|\bunfilled\b|\bcancell?ed\b", ""),
     ("fills",
-     r"\bfills?\b|\bfilled\b|\btrades?\b(?! again)|"
+     r"\bfills?\b|\bfilled\b|\btrades?\b(?! again)|\btraded\b|\bpurchases?\b|\bsales?\b|"
      r"\b(?:we|i|desk) (?:buy|sell|bought|sold)\b|\bbought\b|\bsold\b", ""),
-    ("orders", r"\borders?\b|\bdenied\b|\bdenials?\b|\brejected\b|\brefused\b", ""),
     ("verdict",
-     r"\bverdicts?\b|\bratings?\b|\brated\b|"
-     r"\bthink(?:s)? (?:of|about)\b|\bview (?:of|on)\b|\bopinion\b", "symbol"),
+     r"\bverdicts?\b|\bratings?\b|\brated\b|\bthink(?:s)? (?:of|about)\b|\bview (?:of|on)\b|\bopinion\b|"
+     r"\brecommend\w*\b", ""),
     ("holdings",
-     r"\bholdings?\b|\bpositions?\b|\bportfolio\b|\bhold\b|"
-     r"\bheld\b|\bown\b|\bexposure\b|\bhow (?:much|many)\b", ""),
-    ("equity", r"\bequity\b|\bcash\b|\baccount\b|\bdrawdown\b|\bprofit\b|\breturns?\b|\bmade or lost\b|\bworth\b", ""),
-    ("runs", r"\bruns\b|\bscreens\b", ""),
+     r"\bholdings?\b|\bpositions?\b|\bportfolio\b|\bhold\b|\bheld\b|\bown\b|\bexposure\b|\bcash\b|\baccount\b|"
+     r"\bworth\b|\bhave (?:any|got)\b", ""),
+    ("holdings", r"\bhow (?:much|many)\b|\bhave\b", "symbol"),
     ("run", r"\brun\b|\bscreen\b|\bbacktest\b|\bresearch\b", ""),
     ("status",
-     r"\bstatus\b|\bhow is\b|\bhow are\b|\bhalted\b|"
-     r"\brunning\b|\bworkers?\b|\bhealthy\b|\bok\b|\balive\b", ""),
+     r"\bstatus\b|\bhow is (?:the desk|it|everything|trading)\b|\bhow are (?:things|you)\b|"
+     r"\brunning\b|\bworkers?\b|\bhealthy\b|\bok\b|\balive\b|\bstuck\b", ""),
 )  # fmt: skip
 _READ = tuple((name, re.compile(pattern, re.IGNORECASE), needs) for name, pattern, needs in _PATTERNS)
-INTENTS = tuple(name for name, _, _ in _PATTERNS)
+INTENTS = tuple(dict.fromkeys(name for name, _, _ in _PATTERNS))
 EXAMPLES = (
     "status", "what changed since yesterday", "why was ED bought", "why was CF not bought", "weakest three holdings",
     "holdings", "orders waiting", "denied orders", "trades today", "plan of ED", "thesis of ED", "verdict on ED",
-    "equity", "runs", "run 01a226", "compare 01a226 01a225", "cost today", "scores of lens momentum", "schedule",
-    "setting DESK_PROTECT", "alerts",
+    "profit of ED", "fees this week", "equity", "runs", "run 01a226", "compare 01a226 01a225", "cost today",
+    "scores of lens momentum", "schedule", "setting DESK_PROTECT", "alerts",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked. symbols, ids: in their order; since: as `since_of` reads it, None where nothing says it; count:
-    how many, None where nothing says it; words: all of them in small letters."""
+    """What is asked. symbols, ids: in their order; since, until: as `moments` has them, None where nothing says it;
+    count: how many, None where nothing says it; words: all of them in small letters. unread: what kept it from being
+    read, and then there is no intent."""
 
     text: str
     intent: str
     symbols: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
     since: str | None = None
+    until: str | None = None
     count: int | None = None
     settings: tuple[str, ...] = ()
     words: frozenset[str] = frozenset()
+    unread: str = ""
 
     def says(self, *words: str) -> bool:
         return not self.words.isdisjoint(words)
@@ -92,7 +164,7 @@ class Question:
 
 def cleaned(text: str) -> str:
     """Return a question as it is read. Raises UsageError for one that is empty or too long."""
-    plain = unicodedata.normalize("NFKC", text)
+    plain = unicodedata.normalize("NFKC", text).replace("\u2019", "'")
     plain = "".join(" " if unicodedata.category(each) in ("Cc", "Cf") else each for each in plain)
     plain = " ".join(plain.split())
     if not plain:
@@ -105,85 +177,129 @@ def cleaned(text: str) -> str:
 def read(text: str, known: Collection[str]) -> Question | None:
     """Return what a cleaned text asks, None where no intent fits. known: symbols that the desk has rows of; a word in
     capitals that is none of them is a symbol too where a question needs one."""
+    span = span_of(_POLITE.sub("", text.lower()))
     symbols = tuple(dict.fromkeys(_symbols(text, known)))
     ids = tuple(dict.fromkeys(_ID.findall(text.lower())))
     words = frozenset(word.strip("'").lower() for word in re.findall(r"[\w']+", text))
     found = Question(
-        text=text, intent="", symbols=symbols, ids=ids, since=_since(text.lower()), count=_count(text.lower()),
+        text=text, intent="", symbols=symbols, ids=ids, since=span.since, until=span.until, count=_count(text.lower()),
         settings=tuple(_SETTING.findall(text)), words=words,
     )  # fmt: skip
+    asked = span.rest.strip()
     for intent, pattern, needs in _READ:
-        if not pattern.search(text):
+        if not pattern.search(asked) or not _has(found, needs, asked):
             continue
-        if (needs == "symbol" and not symbols) or (needs == "two" and len(ids) < 2):
-            continue
+        if intent in _OF_WHAT and re.match(r"why\b|how come\b", asked):
+            break
+        if (unread := _unread(intent, asked)) is not None:
+            return replace(found, unread=unread)
+        if intent in _OF_NOW and (span.since not in (None, "today") or span.until is not None):
+            return replace(found, unread="the moment: this can be answered as of now alone")
+        if not symbols and intent not in _WITHOUT_NAMES and (name := _name(text)) is not None:
+            return replace(found, unread=f"{name!r}: write its symbol")
         return replace(found, intent=intent)
+    if re.match(r"why\b|how come\b", asked):
+        return replace(found, unread="which symbol or order: name one")
     if found.settings:
         return replace(found, intent="setting")
     if ids and not symbols:
         return replace(found, intent="run")
-    bare = len(symbols) == 1 and len(words) <= 2
+    bare = len(symbols) == 1 and words <= {symbols[0].lower(), *symbols[0].lower().split("."), *_ABOUT}
     return replace(found, intent="symbol") if bare else None
 
 
-# Words in capitals that people write and no share's symbol; a known symbol counts nevertheless where it is written so.
-_NO_SYMBOL = frozenset(
-    {
-        "A", "AN", "AND", "ANY", "ARE", "AS", "AT", "BE", "BUY", "BY", "CAN", "DID", "DO", "DOES", "FOR", "FROM", "GET",
-        "GO", "HAS", "HE", "HOLD", "HOW", "I", "IF", "IN", "IS", "IT", "ITS", "ME", "MY", "NEW", "NO", "NOT", "NOW",
-        "OF", "OFF", "ON", "ONE", "OR", "OUR", "OUT", "OWN", "PUT", "SELL", "SHE", "SO", "SINCE", "THE", "TO", "TWO",
-        "UP", "US", "USD", "WAS", "WE", "WHAT", "WHEN", "WHO", "WHY", "YOU",
-    }
-)  # fmt: skip
+_ABOUT = frozenset({"about", "and", "what", "on", "s", "please", "tell", "me", "show"})
+_OF_NOW = frozenset({"status", "holdings", "weakest", "strongest", "plan", "thesis", "waiting", "scores", "setting"})
+_OF_WHAT = frozenset({"fills", "orders", "holdings", "verdict", "weakest", "strongest", "equity"})  # no answers to why
+_WITHOUT_NAMES = frozenset(
+    {"help", "setting", "scores", "status", "schedule", "alerts", "compare", "run", "runs", "cost"}
+)
+
+
+def _has(found: Question, needs: str, asked: str) -> bool:
+    if needs == "symbol":
+        return bool(found.symbols or (found.ids and re.search(r"\border\b", asked)))
+    if needs == "id":
+        return bool(found.ids)
+    if needs == "two":
+        return len(found.ids) >= 2 or bool(
+            re.search(r"\b(?:last|newest|latest) two\b|\btwo (?:last|newest|latest)\b", asked)
+        )
+    return True
+
+
+def _unread(intent: str, asked: str) -> str | None:
+    """Return the word of a question that changes what is asked and that no rule reads."""
+    if intent in ("help", "setting"):
+        return None
+    if _ACT.match(asked) or _ACT_ALONE.match(asked):
+        return "nothing is done by a question"
+    named = r"\bnext (?:run|screen)\b" + (r"|\bbetween\b" if intent == "compare" else "")
+    moment = UNREAD.search(re.sub(named, " ", asked))
+    if moment is not None:
+        return f"the moment {moment[0].strip()!r}: write since 6h, today, yesterday, a weekday or a day"
+    other = _OTHERWISE.search(asked) or _RANKED.search(_RANKS.get(intent, _NO_RANK).sub(" ", asked))
+    if other is None and intent in _NOT_OF:
+        other = re.search(_NOT_OF[intent], asked)
+    return f"the words {other[0].strip()!r}" if other is not None else None
+
+
+_AFTER = (
+    r"(?:hold|holding|own|have|of|on|in|for|buy|sell|bought|sold|about|is|was|were|with|from|did|not|denied|any|more)"
+)
+_SMALL_NAME = re.compile(
+    rf"\b{_AFTER}\s+([A-Za-z]{{1,5}}(?:[.-][A-Za-z]{{1,3}})?)(?=\s+(?:{_AFTER}|shares?|today)|\W*$)"
+)
+
+
+def _name(text: str) -> str | None:
+    """Return a word that stands where a symbol would and is none that the desk knows: a company's name, perhaps."""
+    words: list[str] = re.findall(r"(?<=\s)[A-Z][a-z]{2,}\b", text)
+    return next((word for word in words if word.lower() not in COMMON | CAPITALIZED), None)
 
 
 def _symbols(text: str, known: Collection[str]) -> Iterator[str]:
-    shouted = text.upper() == text
-    for word in _WORD.findall(text):
+    text = re.sub(r"(?<=\w)'\w+", " ", text)  # DIDN'T, it's
+    shouted, listed = text.upper() == text, re.compile(r"\s*(?:,|and|or|&)\s*(?:and\s+)?", re.IGNORECASE)
+    end = -1  # of the symbol before
+    for word_found in _WORD.finditer(text):
+        word = word_found[0]
+        follows = end >= 0 and listed.fullmatch(text[end : word_found.start()]) is not None
         marked, bare = word.startswith("$"), word.rstrip(".,").removeprefix("$")
         upper = bare.upper()
-        written = bare == upper and not (shouted and upper in _NO_SYMBOL)
+        written = bare == upper and not (shouted and upper in NO_SYMBOL)
         if upper in known:
-            if marked or written or (len(bare) > 2 and upper not in _NO_SYMBOL):
+            plain = len(bare) > 1 and upper not in NO_SYMBOL and bare.lower() not in COMMON
+            hour = upper in ("AM", "PM") and re.search(r"\d\s?$", text[: word_found.start()]) is not None
+            if (marked or written or plain or follows) and not hour:
                 yield upper
-        elif marked or (written and not shouted and upper not in _NO_SYMBOL and not _is_other(bare)):
+                end = word_found.end()
+        elif marked or (written and not shouted and upper not in NO_SYMBOL and not _is_other(bare)):
+            yield upper
+            end = word_found.end()
+    for found in _SMALL_NAME.finditer(text):
+        upper = found[1].upper()
+        if found[1].islower() and found[1] not in COMMON and upper not in NO_SYMBOL and not _is_other(upper):
             yield upper
 
 
 def _is_other(word: str) -> bool:
     """Return whether a word in capitals is a day, a number, an id or the name of a setting."""
     return (
-        bool(re.fullmatch(r"[\d.:-]+[MHDW]?", word) or _SETTING.fullmatch(word))
+        bool(re.fullmatch(r"[\d.:-]+[MHDW]?|\d{4}-.*", word) or _SETTING.fullmatch(word))
         or "_" in word
         or not 1 < len(word) <= 20
+        or bool(_ID.fullmatch(word.lower()))
     )
 
 
-def _since(text: str) -> str | None:
-    if (found := _SHORT_SPAN.search(text)) is not None:
-        return found[1]
-    if (found := _DAY.search(text)) is not None:
-        return found[0].upper()
-    if (found := _SPAN.search(text)) is not None:
-        count = int(found[1]) if found[1].isascii() and found[1].isdigit() else _NUMBERS.get(found[1])
-        return f"{count}{found[2][0]}" if count is not None else None
-    if re.search(r"\b(?:last|past|this) week\b", text):
-        return "1w"
-    if re.search(r"\b(?:last|past) hour\b", text):
-        return "1h"
-    if re.search(r"\byesterday\b|\blast close\b", text):
-        return "close"
-    if re.search(r"\btoday\b|\bthis (?:morning|day)\b", text):
-        return "today"
-    return None
-
-
 def _count(text: str) -> int | None:
-    near = r"(?:weakest|strongest|worst|best|last|newest|top|first)"
-    found = re.search(rf"\b{near}\s+(\w+)|\b(\w+)\s+{near}", text)
+    near = r"(?:weakest|strongest|worst|best|last|newest|latest|top|first|biggest|largest|smallest)"
+    of_time = r"(?!\s+(?:minute|min|hour|day|week|month|year)s?\b)"
+    found = re.search(rf"\b{near}\s+(\w+){of_time}|\b(\w+)\s+{near}", text)
     for word in (found[1], found[2]) if found is not None else ():
         if word is not None and word.isascii() and word.isdigit() and len(word) < 5:
             return int(word)
-        if word in _NUMBERS:
-            return _NUMBERS[word]
+        if word in NUMBERS:
+            return NUMBERS[word]
     return None

@@ -9,8 +9,10 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from sqlalchemy import and_
 from sqlmodel import Session, col, func, select
 
 from chordesk.models.answers import Frozen
@@ -97,18 +99,31 @@ def since_of(text: str | None, settings: Settings, now: dt.datetime) -> dt.datet
     return found
 
 
-def changes(session: Session, settings: Settings, account: str, since: dt.datetime, most: int = MOST) -> Changes:
-    found: list[Change] = [
-        *_runs(session, account, since),
-        *_ratings(session, account, since),
-        *_orders(session, account, since),
-        *_fills(session, account, since),
-        *_theses(session, account, since),
-        *_notices(session, account, since),
-        *_settings(session, account, since),
-    ]
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """From `since` on, and before `until` where there is one."""
+
+    since: dt.datetime
+    until: dt.datetime | None
+
+    def has(self, column: Any) -> Any:
+        return column >= self.since if self.until is None else and_(column >= self.since, column < self.until)
+
+
+def changes(
+    session: Session,
+    settings: Settings,
+    account: str,
+    since: dt.datetime,
+    most: int = MOST,
+    until: dt.datetime | None = None,
+) -> Changes:
+    """until: the moment before which it happened, None for now."""
+    span = _Span(since, until)
+    readers = (_runs, _ratings, _orders, _fills, _theses, _notices, _settings)
+    found = [change for reader in readers for change in reader(session, account, span)]
     found.sort(key=lambda one: (one.at, one.kind, one.subject), reverse=True)
-    before, equity = _equity(session, account, since)
+    before, equity = _equity(session, account, span)
     spent = select(func.coalesce(func.sum(Turn.total_tokens), 0)).join(Run, col(Run.id) == col(Turn.run_id))
     return Changes(
         account=account,
@@ -118,23 +133,23 @@ def changes(session: Session, settings: Settings, account: str, since: dt.dateti
         counts=dict(Counter(one.kind for one in found)),
         equity_before=before,
         equity=equity,
-        tokens=session.exec(spent.where(Run.account == account, col(Turn.finished_at) >= since)).one() or 0,
+        tokens=session.exec(spent.where(Run.account == account, span.has(col(Turn.finished_at)))).one() or 0,
     )
 
 
-def _runs(session: Session, account: str, since: dt.datetime) -> Iterator[Change]:
-    ended = select(Run).where(Run.account == account, col(Run.state).in_(RUN_FINAL), col(Run.finished_at) >= since)
+def _runs(session: Session, account: str, span: _Span) -> Iterator[Change]:
+    ended = select(Run).where(Run.account == account, col(Run.state).in_(RUN_FINAL), span.has(col(Run.finished_at)))
     ended = ended.where(col(Run.parent_run_id).is_(None))
     for run in session.exec(ended.order_by(col(Run.finished_at).desc()).limit(MOST)).all():
         if run.finished_at is not None:
             yield Change(kind="run", at=run.finished_at, subject="", text=outcome(session, run), run_id=run.id)
 
 
-def _ratings(session: Session, account: str, since: dt.datetime) -> Iterator[Change]:
+def _ratings(session: Session, account: str, span: _Span) -> Iterator[Change]:
     """Yield the verdicts whose rating is another than that of the symbol's verdict before; a first one is none."""
     own = select(Verdict).join(Run, col(Run.id) == col(Verdict.run_id)).where(Run.account == account)
     last = col(Verdict.created_at).desc(), col(Verdict.id).desc()
-    for verdict in session.exec(own.where(col(Verdict.created_at) >= since).order_by(*last).limit(MOST)).all():
+    for verdict in session.exec(own.where(span.has(col(Verdict.created_at))).order_by(*last).limit(MOST)).all():
         earlier = own.where(Verdict.symbol == verdict.symbol, col(Verdict.created_at) <= verdict.created_at)
         earlier = earlier.where(col(Verdict.id) != verdict.id)
         before = session.exec(earlier.order_by(*last)).first()
@@ -145,9 +160,9 @@ def _ratings(session: Session, account: str, since: dt.datetime) -> Iterator[Cha
             )
 
 
-def _orders(session: Session, account: str, since: dt.datetime) -> Iterator[Change]:
+def _orders(session: Session, account: str, span: _Span) -> Iterator[Change]:
     """Yield the orders that moved; what was filled is told by its fills."""
-    moved = select(Order).where(Order.account == account, col(Order.updated_at) >= since)
+    moved = select(Order).where(Order.account == account, span.has(col(Order.updated_at)))
     moved = moved.where(col(Order.state) != OrderState.FILLED)
     for order in session.exec(moved.order_by(col(Order.updated_at).desc()).limit(MOST)).all():
         yield Change(
@@ -161,9 +176,9 @@ def _moved(order: Order) -> str:
     return f"protective {told}" if order.protects else told
 
 
-def _fills(session: Session, account: str, since: dt.datetime) -> Iterator[Change]:
+def _fills(session: Session, account: str, span: _Span) -> Iterator[Change]:
     rows = select(Fill, Order.run_id).join(Order, col(Order.id) == col(Fill.order_id))
-    rows = rows.where(Fill.account == account, col(Fill.created_at) >= since)
+    rows = rows.where(Fill.account == account, span.has(col(Fill.created_at)))
     for fill, run_id in session.exec(rows.order_by(col(Fill.created_at).desc()).limit(MOST)).all():
         did = "bought" if fill.side == "buy" else "sold"
         priced = f"{plain(fill.price)}{f' {fill.currency}' if fill.currency else ''}"
@@ -173,13 +188,13 @@ def _fills(session: Session, account: str, since: dt.datetime) -> Iterator[Chang
         )  # fmt: skip
 
 
-def _theses(session: Session, account: str, since: dt.datetime) -> Iterator[Change]:
+def _theses(session: Session, account: str, span: _Span) -> Iterator[Change]:
     rows = (
         select(Report, Question, ThesisQuestion)
         .join(ThesisQuestion, col(ThesisQuestion.report_id) == col(Report.id))
         .join(Question, col(Question.id) == col(ThesisQuestion.question_id))
         .join(Run, col(Run.id) == col(Report.run_id))
-        .where(Run.account == account, col(Question.resolved_at) >= since)
+        .where(Run.account == account, span.has(col(Question.resolved_at)))
         .order_by(col(Question.resolved_at).desc())
     )
     for report, question, link in session.exec(rows.limit(MOST)).all():
@@ -193,11 +208,11 @@ def _theses(session: Session, account: str, since: dt.datetime) -> Iterator[Chan
 _OF_TRADING = (NoticeKind.HALT, NoticeKind.RESUME)
 
 
-def _notices(session: Session, account: str, since: dt.datetime) -> Iterator[Change]:
+def _notices(session: Session, account: str, span: _Span) -> Iterator[Change]:
     """Yield halts and reviews, and what features note; runs, orders and fills have changes of their own."""
     words = NoticeKind.of_features()
     kinds = [*(str(one) for one in _OF_TRADING), str(NoticeKind.PLAN_REVIEW), *words]
-    rows = select(Notice).where(col(Notice.occurred_at) >= since, col(Notice.kind).in_(kinds))
+    rows = select(Notice).where(span.has(col(Notice.occurred_at)), col(Notice.kind).in_(kinds))
     for notice in session.exec(rows.order_by(col(Notice.occurred_at).desc()).limit(MOST)).all():
         if notice.facts.get("account") not in (None, account):
             continue
@@ -224,11 +239,11 @@ def _said(notice: Notice, words: Mapping[str, Any]) -> str:
     return f"{words[notice.kind].one}{f': {notice.subject}' if notice.subject else ''}"
 
 
-def _settings(session: Session, account: str, since: dt.datetime) -> Iterator[Change]:
+def _settings(session: Session, account: str, span: _Span) -> Iterator[Change]:
     """Yield the settings in which runs since differ from the one before them, each at the run that had it first."""
     own = select(Run).where(Run.account == account, col(Run.parent_run_id).is_(None), col(Run.settings).is_not(None))
-    before = session.exec(own.where(col(Run.created_at) < since).order_by(col(Run.created_at).desc())).first()
-    later = own.where(col(Run.created_at) >= since).order_by(col(Run.created_at).desc()).limit(MOST)
+    before = session.exec(own.where(col(Run.created_at) < span.since).order_by(col(Run.created_at).desc())).first()
+    later = own.where(span.has(col(Run.created_at))).order_by(col(Run.created_at).desc()).limit(MOST)
     rows: Iterable[Run] = reversed(session.exec(later).all())
     known: Mapping[str, Any] | None = before.settings if before is not None else None
     for run in rows:
@@ -245,13 +260,16 @@ def _value(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _equity(session: Session, account: str, since: dt.datetime) -> tuple[float | None, float | None]:
+def _equity(session: Session, account: str, span: _Span) -> tuple[float | None, float | None]:
     own = select(EquityMark).where(EquityMark.account == account)
-    newest = session.exec(own.order_by(col(EquityMark.day).desc())).first()
-    earlier = own.where(col(EquityMark.updated_at) <= since).order_by(col(EquityMark.day).desc())
+    by_day = own.order_by(col(EquityMark.day).desc())
+    newest = session.exec(
+        by_day if span.until is None else by_day.where(col(EquityMark.updated_at) < span.until)
+    ).first()
+    earlier = by_day.where(col(EquityMark.updated_at) <= span.since)
     if (before := session.exec(earlier).first()) is not None:
         return before.last, newest.last if newest is not None else None
-    first = session.exec(own.where(col(EquityMark.updated_at) > since).order_by(col(EquityMark.day))).first()
+    first = session.exec(own.where(span.has(col(EquityMark.updated_at))).order_by(col(EquityMark.day))).first()
     return (first.opening if first is not None else None), newest.last if newest is not None else None
 
 
