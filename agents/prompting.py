@@ -307,6 +307,8 @@ def _name(model: RoleModel) -> str:
 
 
 def _smallest_subject(role: Role, settings: Settings) -> Mapping[str, Any]:
+    if role.smallest is not None:
+        return role.smallest(settings)
     lens = role.key.partition("_")[2]
     candidate = subjects.validator_subject("A", "equity", [], settings)
     made: Mapping[type[Any], Callable[[], Mapping[str, Any]]] = {

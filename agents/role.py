@@ -29,6 +29,7 @@ from chordesk.models.states import RunMode
 from chordesk.tools.registry import ToolSpec
 
 if TYPE_CHECKING:
+    from chordesk.models.settings import Settings
     from chordesk.tools.lenses.files import Lens
 
 SCREENER = "screener_"  # before the name of its lens, the key of a screener
@@ -75,6 +76,10 @@ class Role:
     reports: bool = True  # its answer is a report on a candidate, of those that a verdict is reduced from
     # whether its evidence bears on which way a share goes; else its thesis states a risk, and no probability is pooled
     forecasts: bool = True
+    # its turns are about a market or a candidate: their subjects get the regime and the base rates of its day
+    of_market: bool = True
+    # returns the smallest subject there is of its type; None for the types of `agents.subjects`
+    smallest: Callable[[Settings], Mapping[str, Any]] | None = None
     # of a screener: a person's own lens, or the file of one of the desk's or of a package
     own: Lens | None = None
     file: Path | None = None

@@ -154,7 +154,7 @@ _OWN: Mapping[str, Role] = {
         ),
         role_of_file(
             "research", "ask_synthesis.md", SynthesisSubject, SynthesisOutput, "synthesis", keeps_thread=False,
-            optional=True, reports=False,
+            optional=True, reports=False, of_market=False,
         ),
         trader(
             "trader", PORTFOLIO_GET, COMPANY_GET, NEWS_LIST, SIGNALS_GET, TECHNICALS_GET, ORDERS_PREVIEW,

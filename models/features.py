@@ -112,6 +112,7 @@ OWN: tuple[str, ...] = (
     "chordesk.tools.ibkr.feature",
     "chordesk.tasks.asking.feature",
     "chordesk.tasks.messengers.feature",
+    "chordesk.agents.drafting.feature",
 )
 
 

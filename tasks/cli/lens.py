@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chordesk.models.errors import DeskError, UsageError
-from chordesk.tasks.cli.output import console, emit, fail, print_line
-from chordesk.tasks.cli.shell import Json, checked, day_of, looks, make_own, opened, run_of, whoami
+from chordesk.models.errors import DeskError
+from chordesk.tasks.cli.output import emit, fail, print_line
+from chordesk.tasks.cli.shell import Json, checked, day_of, looks, make_own, opened, run_of
 
 if TYPE_CHECKING:
     from chordesk.models.settings import Settings
@@ -51,7 +50,7 @@ def check(names: Names = None, as_json: Json = False) -> None:
     from chordesk.tasks.cli.show.lens_display import check_report
     from chordesk.tasks.lenses import check as checked_lens
 
-    with _desk() as desk:
+    with looking() as desk:
         wanted = names or list(own_lenses(desk.settings))
         if not wanted:
             print_line(f"there is no own lens in {desk.settings.home / 'lenses'}: see the page on lenses")
@@ -100,51 +99,14 @@ def try_over_sessions(
     from chordesk.tasks.lenses import try_out
 
     days = [day_of(option, text) if text else None for option, text in (("--from", first), ("--to", last))]
-    with _desk() as desk:
+    with looking() as desk:
         make_own(desk.settings)
         found = try_out(desk, name, days[0], days[1], every, universe)
     emit(found, trial_report, as_json=as_json)
 
 
-@commands.command()
-def new(
-    words: Annotated[str, typer.Argument(help="What the lens looks for, in a sentence or more.")],
-    where: Annotated[str, typer.Option(help="Its rule, such as 'momentum60 > 0.05 and rsi14 < 65'.")] = "",
-    score: Annotated[str, typer.Option(help="A number by which the names that pass are ordered.")] = "",
-    high: Annotated[str, typer.Option(help="Which hits have the confidence high.")] = "",
-    by: Annotated[str, typer.Option(help="rule, model or both; by default both with a rule.")] = "",
-    name: Annotated[str | None, typer.Option(help="Its name; by default made of its first words.")] = None,
-) -> None:
-    """Write a lens of your own, see what it finds, and keep it or not.
-
-    It is checked, tried on the last 60 sessions and shown; a person at a terminal keeps it. No screen uses it before
-    --lens or DESK_LENSES names it.
-    """
-    from chordesk.tasks.cli.show.lens_display import check_report, draft_report, trial_report
-    from chordesk.tasks.lens_drafts import as_draft, drafted, keep, name_of, place_of, tried_lately
-    from chordesk.tasks.lenses import check as checked_lens
-
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        reason = "a new lens is looked at by a person before it is kept, and this is not a terminal"
-        raise UsageError(reason, remedy="write lenses/NAME.md in the home, and check it: desk lens check NAME")
-    own, called = checked().settings, name or name_of(words)
-    text = drafted(words, {"by": by, "where": where, "score": score, "high": high})
-    used, lens = as_draft(own, called, text)
-    make_own(own)
-    with _desk(used) as desk:
-        path = place_of(own, called)
-        console().print(draft_report(path, path.read_text(encoding="utf-8") if path.is_file() else None, text))
-        console().print(check_report(checked_lens(desk, called)))
-        if (tried := tried_lately(desk, lens)) is not None:
-            console().print(trial_report(tried))
-        if not typer.confirm(f"keep it as {path}?", default=False):
-            raise typer.Exit(1)
-        keep(desk, lens, text, whoami())
-    print_line(f"kept; screen with it: desk screen --lens {called}")
-
-
 @contextlib.contextmanager
-def _desk(settings: Settings | None = None) -> Iterator[Desk]:
+def looking(settings: Settings | None = None) -> Iterator[Desk]:
     from chordesk.tasks.bootstrap import Desk
 
     desk = Desk(settings or checked().settings, "lens", records=False)

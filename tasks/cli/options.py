@@ -32,8 +32,10 @@ def with_features(commands: typer.Typer, names: Iterable[str]) -> typer.Typer:
     for name in names:
         _extend(app, name)
     for group in app.registered_groups:
-        _join(group)
-    return app
+        if group.typer_instance is not None:
+            group.typer_instance = _joined(_group_name(group), group.typer_instance)
+    # A module's commands may be one group themselves.
+    return _joined(commands.info.name, app) if isinstance(commands.info.name, str) else app
 
 
 def _extend(app: typer.Typer, asked: str) -> None:
@@ -64,13 +66,10 @@ def _extend(app: typer.Typer, asked: str) -> None:
         command.callback = _extended(command.callback, own, kept)
 
 
-def _join(group: TyperInfo) -> None:
-    """Add the commands of features to a group. A package with a command that there is already is left out."""
-    if group.typer_instance is None:
-        return
-    name, app = _group_name(group), copy(group.typer_instance)
+def _joined(name: str, group: typer.Typer) -> typer.Typer:
+    """Return a group with the commands of features. A package with a command that there is already is left out."""
+    app = copy(group)
     app.registered_commands = [*app.registered_commands]
-    group.typer_instance = app
     known = {_name(one) for one in app.registered_commands}
     for feature, module in features.entries("subcommands", name, "commands"):
         more = module.commands.registered_commands
@@ -82,6 +81,7 @@ def _join(group: TyperInfo) -> None:
             continue
         app.registered_commands.extend(more)
         known.update(map(_name, more))
+    return app
 
 
 def require_commands(commands: typer.Typer, names: Iterable[str]) -> None:

@@ -17,7 +17,6 @@ from chordesk.agents.desk_roles import role_of
 from chordesk.agents.providers.provider_limits import is_of_plan
 from chordesk.agents.role_models import APP_SERVERS, RoleModel, keeps, role_models, substitute_of
 from chordesk.agents.runner import Assignment, InterruptSignal, RoleRun
-from chordesk.agents.subjects import SynthesisSubject
 from chordesk.models import notices
 from chordesk.models.analysis import Depth
 from chordesk.models.answers import Failed, Failure, Interrupted, Skipped
@@ -104,7 +103,7 @@ class StepTurns:
             note_once(desk, budgets.notice_of(spent, step.run_id))
             return self.skipped(role, subject, Skipped(reason=spent.reason))
         opening, asked = policy.opening(step.error), role_of(role, desk.settings_of(step.run_id))
-        if asked.subject is not SynthesisSubject:
+        if asked.of_market:
             brief = with_market(desk, step.run_id, brief)
         found = self._outcome(
             Assignment(

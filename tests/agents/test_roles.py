@@ -80,6 +80,8 @@ def subject_of(
     role: Role, settings: Settings = SETTINGS, thesis: str = "it rises", symbol: str = "AA"
 ) -> dict[str, Any]:
     """A subject of a run; thesis and symbol are all that is its own, and the shard or round."""
+    if role.smallest is not None:
+        return {**role.smallest(settings), "words": thesis}
     if role.mode == "screener":
         return dict(screener_subject("technical", len(symbol), [symbol, "ZZ"], settings))
     if role.subject is SynthesisSubject:

@@ -136,6 +136,17 @@ def require_all(context: ToolContext, symbols: Sequence[str], names: Collection[
         require_part(context, symbols, part, [name for name in names if FIGURES[name].part == part])
 
 
+def known_figures(context: ToolContext, symbols: Sequence[str]) -> list[str]:
+    """Return the figures that the market has at all, as its first name tells."""
+    without = set()
+    for part in _PARTS:
+        try:
+            require_part(context, symbols, part, ())
+        except UsageError:
+            without.add(part)
+    return [name for name, figure in FIGURES.items() if figure.part not in without]
+
+
 def _company_rows(
     context: ToolContext, symbols: Sequence[str], part: str, gaps: Gaps
 ) -> Iterator[tuple[str, dict[str, Any]]]:

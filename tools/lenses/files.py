@@ -135,15 +135,15 @@ def read_lens(name: str, text: str, tools: frozenset[str] = frozenset()) -> Lens
 def _read(name: str, text: str, tools: Collection[str]) -> Lens:
     if len(text.encode()) > MOST_BYTES:
         raise UsageError(f"its file has {len(text.encode()):,} bytes", remedy=f"at most {MOST_BYTES:,} are read")
-    if strange := _CONTROL.search(text):
-        reason = f"its file has the character U+{ord(strange[0]):04X}"
-        raise UsageError(reason, remedy="save it as UTF-8 text of letters, tabs and line ends")
+    require_plain(text, "its file")
     front, words = _parted(text)
     if not words:
         raise UsageError("it has no words", remedy="say below the second +++ what it looks for, for a model and people")
     if len(words) > MOST_WORDS:
         raise UsageError(f"its words have {len(words):,} characters", remedy=f"at most {MOST_WORDS:,} are read")
     given = _front(front)
+    for part in (given.purpose, given.universe):  # TOML's escapes may have written what no file may have
+        require_plain(part, "its front matter")
     if unknown := [one for one in given.tools or () if tools and one not in tools]:
         raise UsageError(f"tools has {unknown[0][:40]!r}", remedy=f"choose among {', '.join(sorted(tools))}")
     if unknown := [one for one in given.figures if one not in FIGURES]:
@@ -165,6 +165,13 @@ def _read(name: str, text: str, tools: Collection[str]) -> Lens:
     if found.strong is not None and SCORE in found.strong.figures and not found.score:
         raise UsageError("high names score, and there is none", remedy='write score = "..."')
     return found
+
+
+def require_plain(text: str, what: str) -> None:
+    """Raise UsageError for a control character, or a mark that changes the direction of text."""
+    if strange := _CONTROL.search(text):
+        reason = f"{what} has the character U+{ord(strange[0]):04X}"
+        raise UsageError(reason, remedy="write UTF-8 text of letters, tabs and line ends")
 
 
 def _parted(text: str) -> tuple[str, str]:

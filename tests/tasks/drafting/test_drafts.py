@@ -13,7 +13,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.cli.root import build
-from chordesk.tasks.lens_drafts import TRIED, as_draft, drafted, keep, name_of, tried_lately
+from chordesk.tasks.drafting.drafts import TRIED, as_draft, drafted, keep, name_of, tried_lately
 from chordesk.tools.lenses.files import read_lens
 from chordesk.tools.orders.audit import log_path
 
