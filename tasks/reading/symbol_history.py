@@ -236,13 +236,14 @@ class Gap(Frozen):
 
 
 class ChartLevel(Frozen):
-    """A support or resistance of the study; low, high: of its zone."""
+    """A support or resistance of the study; low, high: of its zone; touches: swings that touched it."""
 
     id: str
     kind: str
     price: float
     low: float
     high: float
+    touches: int
 
 
 class ChartLine(Frozen):

@@ -264,13 +264,15 @@ MOST_ZONES = 6
 
 
 class DrawnLevel(NamedTuple):
-    """A level or zone of a chart. low, high: of a zone; both the price where it is a line."""
+    """A level or zone of a chart. low, high: of a zone; both the price where it is a line. touches: swings that touched
+    it."""
 
     id: str
     price: float
     kind: Literal["support", "resistance", "fib", "plan"]
     low: float
     high: float
+    touches: int = 0
 
 
 def levels(study: Study, overlays: Collection[str], ids: Collection[str]) -> list[DrawnLevel]:
@@ -285,10 +287,12 @@ def levels(study: Study, overlays: Collection[str], ids: Collection[str]) -> lis
         kept = sorted((*study.levels.support, *study.levels.resistance), key=lambda one: -_level_score(study, one))
         kept = [one for one in kept if one.id in ids] if ids else kept[:MOST_ZONES]
         below = [
-            DrawnLevel(one.id, one.price, "support", one.low, one.high) for one in study.levels.support if one in kept
+            DrawnLevel(one.id, one.price, "support", one.low, one.high, one.touches)
+            for one in study.levels.support
+            if one in kept
         ]
         above = [
-            DrawnLevel(one.id, one.price, "resistance", one.low, one.high)
+            DrawnLevel(one.id, one.price, "resistance", one.low, one.high, one.touches)
             for one in study.levels.resistance
             if one in kept
         ]

@@ -44,7 +44,11 @@ const LAST = [
 function App() {
   const { path, query } = place.value;
   const desk = useGet('/desk', {}, { every: STATUS_MS });
-  const more = JSON.stringify(desk.data?.views ?? []);
+  const [known, keep] = usePreference('views', '[]'); // as the menu was before: it is as wide at once
+  const more = desk.data ? JSON.stringify(desk.data.views) : known;
+  useEffect(() => {
+    if (desk.data && more !== known) keep(more);
+  }, [more]);
   const told = JSON.stringify(desk.data?.home ?? null);
   useEffect(() => {
     if (told !== 'null') home.value = JSON.parse(told);
@@ -117,16 +121,17 @@ function Frame({ path, desk, views, children, onHelp }) {
         <button type="button" class="menu-button" aria-expanded=${open} onClick=${() => setOpen(!open)}>Menu</button>
         ${views.filter((view) => view.menu).map((view) => html`<a href=${href(view.path)} title=${`g ${view.key}`}
           aria-current=${isIn(view.path, path) ? 'page' : undefined}>${view.name}</a>`)}
-        ${!desk.data && !desk.problem && html`<span class="quiet" title="loading: features add views">…</span>`}</nav>
+        ${!desk.data && !desk.problem && html`<span class="quiet unknown"
+          title="loading: features add views">…</span>`}</nav>
       <div class="standing">${standing && html`<${Standing} standing=${standing} desk=${desk.data} />`}
         ${desk.problem && badgeOf(desk.problem.status ? 'not loaded' : 'no connection', 'bad',
           plain(desk.problem.detail))}</div>
       <div class="own">
         <${Clock} />
-        <${Segments} label="Theme" value=${theme} onChange=${setTheme} options=${[['auto', 'Auto'], ['light', 'Light'],
-          ['dark', 'Dark']]} />
         <button type="button" onClick=${onHelp} aria-label="The keys">?</button>
         <details class="menu"><summary>${plain(session.value.by) || 'session'}</summary><div>
+          <${Segments} label="Theme" value=${theme} onChange=${setTheme} options=${[['auto', 'Auto'],
+            ['light', 'Light'], ['dark', 'Dark']]} />
           <button type="button" onClick=${() => setLeaving('one')}>Log out</button>
           <button type="button" onClick=${() => setLeaving('all')}>End all sessions</button></div></details>
       </div>

@@ -111,3 +111,28 @@ def test_the_keyboard_leads_everywhere(page: Page, desk_page: DeskPage) -> None:
     expect(page.get_by_role("dialog", name="Start a run")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+# Sums what moves without a person's doing; what waits for the part above it does so for as long as that takes.
+SHIFTS = """() => {
+  window.shifts = [];
+  new PerformanceObserver((list) => list.getEntries().filter((one) => !one.hadRecentInput).forEach((one) =>
+    window.shifts.push(one.value))).observe({ type: 'layout-shift', buffered: true });
+  const hold = () => {
+    document.getAnimations().filter((one) => one.animationName === 'unveiled').forEach((one) => one.pause());
+    requestAnimationFrame(hold);
+  };
+  hold();
+}"""
+MOST_SHIFT = 0.05
+
+
+def test_nothing_in_sight_moves_while_a_view_loads(page: Page, desk_page: DeskPage) -> None:
+    page.add_init_script(f"({SHIFTS})()")
+    for way in ("/", "/orders", f"/runs/{desk_page.run}"):
+        page.goto("about:blank")
+        page.goto(f"{desk_page.url}/#{way}")
+        expect(page.locator("main h1")).to_be_visible()
+        expect(page.locator("main .loading")).to_have_count(0)
+        moved = page.evaluate("() => new Promise((done) => setTimeout(() => done(window.shifts), 300))")
+        assert sum(moved) <= MOST_SHIFT, (way, moved)

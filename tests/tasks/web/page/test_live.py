@@ -156,7 +156,7 @@ def test_the_text_of_a_model_is_shown_as_it_is_written_if_that_is_switched_on(pa
         delta = event(EventType.ITEM_DELTA, run, thread_id="thread-1", turn_id="turn-1", item_id="item-1", text=text)
         publisher.publish([delta])
 
-    desk_page.open(page, f"/runs/{run}", f"Run {short(run)}")
+    desk_page.open(page, f"/runs/{run}", short(run))
     shown = page.locator(".spoken .words")
     expect(page.get_by_text("Off: answers are in the threads")).to_be_visible()
     page.get_by_label("show it while it is written").check()

@@ -82,25 +82,92 @@ export function Chart({ build, update = (..._built) => {}, deps = [], drawn = []
 export const pointsOf = (times, values) => values.map((value, at) => ((value ?? null) === null ? { time: times[at] }
   : { time: times[at], value }));
 
-/** Zones of prices behind a series, from the left edge to the right, as a primitive of the library.
- * zones: [{low, high, colour}]. */
-export class Zones {
-  constructor(zones) {
-    this.zones = zones;
+const LABEL = 13; // px that a label is high
+const EDGE = 6;
+const LEADER = 10; // px of the line from a price to its label
+
+/** Prices across a chart: zones and lines behind its series, and right of the last bar their labels, each as near to
+ * its price as there is room. */
+export class Places {
+  places = [];
+  /** @type {any} */
+  series = null;
+  requestUpdate = () => {};
+  panel = '';
+  font = '';
+
+  attached({ series, requestUpdate }) {
+    Object.assign(this, { series, requestUpdate });
   }
 
-  attached({ series }) {
-    this.series = series;
+  /** places: [{price, zone, text, colour, fill, dash, width}]. */
+  show(places, { panel, mono }) {
+    Object.assign(this, { places, panel, font: mono });
+    this.requestUpdate();
   }
 
   paneViews() {
-    const draw = (target) => target.useBitmapCoordinateSpace(({ context, bitmapSize, verticalPixelRatio }) => {
-      for (const { low, high, colour } of this.zones) {
-        const [top, bottom] = [high, low].map((price) => this.series.priceToCoordinate(price) * verticalPixelRatio);
-        context.fillStyle = colour;
-        context.fillRect(0, top, bitmapSize.width, Math.max(bottom - top, 1));
-      }
-    });
-    return [{ zOrder: () => 'bottom', renderer: () => ({ draw }) }];
+    const seen = this.places.map((one) => ({ ...one, y: this.series.priceToCoordinate(one.price) }))
+      .filter((one) => one.y !== null);
+    const draw = (of) => ({ draw: (target) => target.useMediaCoordinateSpace(({ context, mediaSize }) =>
+      of(context, mediaSize.width, seen)) });
+    return [{ zOrder: () => 'bottom', renderer: () => draw((...given) => this.lines(...given)) },
+      { zOrder: () => 'top', renderer: () => draw((...given) => this.labels(...given)) }];
   }
+
+  lines(context, width, seen) {
+    for (const { y, zone, colour, fill, dash, width: thick } of seen) {
+      if (zone) {
+        const [top, bottom] = [zone[1], zone[0]].map((price) => this.series.priceToCoordinate(price));
+        context.fillStyle = fill;
+        context.fillRect(0, top, width, Math.max(bottom - top, 1));
+      }
+      stroke(context, colour, thick, dash, [[0, y], [width, y]]);
+    }
+  }
+
+  labels(context, width, seen) {
+    Object.assign(context, { font: `11px ${this.font}`, textAlign: 'right', textBaseline: 'middle' });
+    const texts = seen.map((one) => context.measureText(one.text).width);
+    const left = width - Math.max(0, ...texts) - 2 * EDGE;
+    const at = apart(seen.map((one) => one.y));
+    seen.forEach((one, n) => {
+      context.fillStyle = this.panel;
+      context.fillRect(left, at[n] - LABEL / 2, width - left, LABEL);
+    });
+    seen.forEach(({ y, colour, text }, n) => {
+      stroke(context, colour, 1, [], [[left - LEADER, y], [left, at[n]]]);
+      context.fillStyle = colour;
+      context.fillText(text, width - EDGE, at[n]);
+    });
+  }
+}
+
+function stroke(context, colour, thick, dash, points) {
+  Object.assign(context, { strokeStyle: colour, lineWidth: thick });
+  context.setLineDash(dash);
+  context.beginPath();
+  points.forEach(([x, y]) => context.lineTo(x, Math.round(y) + 0.5));
+  context.stroke();
+  context.setLineDash([]);
+}
+
+/** Places of labels at least LABEL apart, in the order of their own places, whose distances from these have the least
+ * sum of squares: with LABEL taken off for each one above, it is the isotonic regression, which is found by pooling
+ * neighbours that are out of order at their mean. */
+export function apart(places) {
+  const order = places.map((_, n) => n).sort((a, b) => places[a] - places[b]);
+  const pools = [];
+  order.forEach((n, rank) => {
+    let pool = { sum: places[n] - rank * LABEL, members: [n] };
+    while (pools.length && pools.at(-1).sum / pools.at(-1).members.length >= pool.sum / pool.members.length) {
+      const before = pools.pop();
+      pool = { sum: before.sum + pool.sum, members: [...before.members, ...pool.members] };
+    }
+    pools.push(pool);
+  });
+  const found = [];
+  let rank = 0;
+  for (const { sum, members } of pools) for (const n of members) found[n] = sum / members.length + LABEL * rank++;
+  return found;
 }

@@ -3,7 +3,7 @@
 
 import {
   Ago, badgeOf, chance, count, date, Facts, Field, FormDialog, get, hashOf, html, Link, Loaded, money, numOf,
-  orderOf, Panel, part, percent, plain, post, priceOf, quantity, quietOf, ratingOf, reasonOf, reloadAll, runOf,
+  orderOf, Panel, part, Pending, percent, plain, post, priceOf, quantity, quietOf, ratingOf, reasonOf, reloadAll, runOf,
   shortId, signal, span, stateOf, textOf, threadOf, timeOf, useAction, useDraft, useGet, useKeys, useNow, useResource,
   useState, words,
 } from './view.js';
@@ -215,6 +215,7 @@ function OrderCard({ item: { order, why } }) {
   const checks = useGet(`/orders/${order.id}/checks`, {}, { every: CARD_MS });
   const { effect, changes, case: found } = checks.data ?? {};
   return html`${why && html`<p class="why">${reasonOf(why)}</p>`}
+    ${checks.loading && !checks.data && html`<${Pending} />`}
     <${Facts} rows=${riskOf(order, checks.data)} />
     ${found && html`<${Grounds} of=${found} />`}
     <${Closes} symbol=${order.symbol} run=${order.run_id} stop=${order.plan?.stop} target=${order.plan?.target} />

@@ -1,6 +1,6 @@
 // Small charts: lines in one picture, without axes, for cards and tiles; the words beside them have the figures.
 
-import { html, part, plain, priceOf, useGet } from './view.js';
+import { html, part, Pending, plain, priceOf, useGet } from './view.js';
 
 const WIDE = 200;
 const HIGH = 60;
@@ -28,6 +28,7 @@ export function Closes({ symbol, run, stop, target }) {
   const levels = [['stop', stop], ['target', target]].filter(([, value]) => value);
   const said = [`${symbol}, the last ${closes.length} sessions`,
     ...levels.map(([name, value]) => `${name} ${priceOf(value, { symbol })}`)].join(', ');
+  if (bars.loading && !bars.data) return html`<figure class="mini"><${Pending} /></figure>`;
   return closes.length > 1 && html`<figure class="mini">
     <${Lines} lines=${[['accent-line', closes]]} levels=${levels} label=${said} />
     <figcaption class="quiet small">${said}</figcaption></figure>`;

@@ -198,6 +198,8 @@ const nothingIn = (data) => Array.isArray(data) && !data.length;
 const emptyOf = (empty, hint) => (typeof empty === 'string' ? html`<${Empty} title=${empty}>${hint}<//>` : empty);
 export const Loading = ({ what = '' }) =>
   html`<div class="loading" role="status"><span class="spin" aria-hidden="true"></span> loading ${what}</div>`;
+/** The place of a part that shows nothing until it is there: what follows it is not shown before. */
+export const Pending = () => html`<span class="loading" hidden></span>`;
 
 /** A resource in whatever state it is: loading, failed, empty, stale or there. children: (data) => content. empty,
  * hint: what there is to say of data that isEmpty finds empty, and what a person can do. */

@@ -2,7 +2,7 @@
 
 import {
   ActionButton, badgeOf, column, compact, costOf, count, Empty, EventRow, Facts, gain, go, hitsOf, html, joined, KIND,
-  Link, LiveBadge, Loaded, money, orderOf, Panel, percent, plain, quietOf, runOf, signedPercent, span, stateOf,
+  Link, LiveBadge, Loaded, money, orderOf, Panel, Pending, percent, plain, quietOf, runOf, signedPercent, span, stateOf,
   stepsOf, symbolOf, TablePanel, textOf, timeOf, upTo, useBounded, useEffect, useGet, useLive, useNow, VirtualList,
   waitOf,
 } from '../lib/view.js';
@@ -16,6 +16,7 @@ const WATCHED = ['run', 'turn', 'order', 'approval', 'status', 'tool.completed']
 const SHOWN = /^(run|turn|order|approval|status\.again|tool\.completed)/;
 const LATER_MS = 700;
 const MOST_EVENTS = 1_000;
+const narrow = matchMedia('(max-width: 640px)'); // one card is a screen
 const SAMPLE = ['AAPL', 'IBM', 'KO', 'MMM', 'XOM', 'JPM', 'GE', 'WMT'];
 
 export function Desk({ desk }) {
@@ -43,8 +44,8 @@ function Front({ found, desk, events }) {
   return html`<div class="stack"><p class="lead">${textOf(found.last.said)} ${runOf(found.last.run_id)}</p>
     ${found.troubles.length > 0 && html`<${TablePanel} title="What went wrong" columns=${TROUBLES}
       rows=${found.troubles} rowKey=${(row) => [row.kind, row.account, row.state, row.run_id, row.order_id].join()} />`}
-    <div class="front"><div class="stack"><${Results} found=${found} /><${Since} at=${desk.at} /></div>
-      <${Waiting} from=${{ ...desk, data: found.waiting }} most=${3} /></div>
+    <div class="front"><${Waiting} from=${{ ...desk, data: found.waiting }} most=${narrow.matches ? 1 : 2} />
+      <div class="stack"><${Results} found=${found} /><${Since} at=${desk.at} /></div></div>
     <${Held} account=${account} marked=${found.database.equity?.marked_at} />
     ${deciding && html`<${Building} key=${deciding.id} run=${deciding} at=${desk.at} />`}
     <${Newest} account=${account} at=${desk.at} />
@@ -79,6 +80,7 @@ function Results({ found: { standing, spent, views, budget_tokens: budget, datab
   const whole = views.find((view) => view.name === 'Record');
   return html`<${Panel} title="How good it has been"
     tools=${whole && html`<${Link} to=${whole.path}>The record<//>`}>
+    ${record.loading && !record.data && html`<${Pending} />`}
     <${Lines} className="tall" label=${last
       ? `Equity ${money(last.equity)} on ${last.day}, and the universe at equal parts ${money(last.equal_weight)}` : ''}
       lines=${[['quiet-line', days.map((one) => one.equal_weight)], ['accent-line', days.map((one) => one.equity)]]} />
@@ -103,6 +105,7 @@ function Results({ found: { standing, spent, views, budget_tokens: budget, datab
 function Newest({ account, at }) {
   const newest = useGet('/orders', { account, limit: 1 }, { deps: [at] });
   const id = newest.data?.[0]?.order.id;
+  if (newest.loading && !newest.data) return html`<${Pending} />`;
   return id && html`<${Panel} title="The newest decision" tools=${html`<${Link} to=${`/orders/${id}`}>The order<//>`}>
     <${Chain} path=${`/orders/${id}`} at=${at} /><//>`;
 }
@@ -121,6 +124,7 @@ function Building({ run, at }) {
     ${order ? html`<${Chain} key="order" path=${`/orders/${order.id}`} at=${at} />`
       : symbol ? html`<${Chain} key="candidate" path=${`/runs/${run.id}/lineage/${symbol}`} at=${at}
         as=${(chain) => ({ chain, order: { run_id: run.id, symbol } })} />`
+        : table.loading && !table.data ? html`<${Pending} />`
         : html`<p role="status">${progressOf(run.progress.steps)} The screeners look for
           candidates: ${count(run.progress.turns_in_flight)} turns in flight, ${count(run.progress.turns)} ended.</p>`}
     <//>`;

@@ -5,7 +5,7 @@ import {
   compact, count, figure, gainShare, go, html, Loaded, moment, number, numOf, Panel, pathWith, plain, quantity,
   priceDigits, SaveButton, Segments, setQuery, Table, timeOf, useFirst, useGet, useMemo, useRef, useState, words,
 } from '../lib/view.js';
-import { Chart, pointsOf, Zones } from '../lib/chart.js';
+import { Chart, Places, pointsOf } from '../lib/chart.js';
 
 const INDICATORS = [['levels', 'Levels'], ['trendlines', 'Trendlines'], ['sma20', 'SMA 20'], ['sma50', 'SMA 50'],
   ['sma200', 'SMA 200'], ['ema12', 'EMA 12'], ['ema26', 'EMA 26'], ['bollinger', 'Bollinger'], ['rsi14', 'RSI 14'],
@@ -112,7 +112,7 @@ const OWN = /^(rsi|relative|macd|atr|adx)/;
 const READ_BY = { rsi: [30, 70], relative: [100], macd: [0] };
 const LINES = ['#7b61c4', '#c47b1f', '#1f8fa8', '#b5477f', '#6b8e23', '#8a6d3b'];
 const QUIET = { lastValueVisible: false, priceLineVisible: false, crosshairMarkerVisible: false };
-const LABELS = 90; // px that labels of prices cover, right of the bars
+const LABELS = 150; // px for the labels of prices, right of the bars
 const LOG = 1; // the library's mode of a price scale
 
 const colourOf = (index) => LINES[index % LINES.length];
@@ -135,27 +135,28 @@ function PriceChart({ data, events, held, log, digits, onOver, onPrice, label })
     }
     const volume = chart.addSeries(HistogramSeries, { priceScaleId: 'volume', priceFormat: { type: 'volume' },
       lastValueVisible: false, priceLineVisible: false });
-    chart.priceScale('volume').applyOptions({ scaleMargins: { top: 0.82, bottom: 0 } });
+    chart.priceScale('volume').applyOptions({ scaleMargins: { top: 1 - 1 / 6, bottom: 0 } });
     candles.priceScale().applyOptions({ scaleMargins: { top: 0.08, bottom: 0.2 }, mode: log ? LOG : 0 });
     candles.setData(data.bars.map(({ open, high, low, close }, at) => ({ time: times[at],
       ...([open, high, low, close].includes(null) ? {} : { open, high, low, close }) })));
     volume.setData(pointsOf(times, data.bars.map((bar) => bar.volume)).map((point, at) => ({ ...point,
       color: faint(data.bars[at].close >= data.bars[at].open ? up : down) })));
     addLines(chart, data, times, colours);
-    addStudy(chart, candles, data, times, colours);
+    addTrends(chart, data, times, colours);
     const places = new Map(times.map((time, index) => [time, index]));
     chart.subscribeCrosshairMove(({ time }) => onOver(time === undefined ? null : places.get(time) ?? null));
     chart.subscribeClick(({ point, paneIndex = 0 }) => {
       const price = point && paneIndex === 0 ? candles.coordinateToPrice(point.y) : null;
       if (asked.current && price !== null && price > 0) asked.current(price);
     });
-    return { candles, marks: createSeriesMarkers(candles, []), held: [] };
+    const across = new Places();
+    candles.attachPrimitive(across);
+    return { marks: createSeriesMarkers(candles, []), across };
   };
   const update = (built, colours) => {
     built.marks.setMarkers(marksOf(events, colours).map(({ at, ...mark }) => ({ time: times[at], ...mark })));
-    built.held.forEach((line) => built.candles.removePriceLine(line));
-    built.held = held.map(({ price, title, tone }) => built.candles.createPriceLine({ price, title,
-      color: colours[tone], lineStyle: LineStyle.Dashed, lineWidth: 1, axisLabelVisible: true }));
+    built.across.show([...levelsOf(data.levels, colours, digits), ...held.map(({ price, title, tone }) => ({ price,
+      text: `${title} ${figure(price, digits)}`, colour: colours[tone], dash: [5, 3], width: 1 }))], colours);
   };
   const panes = new Set(Object.keys(data.indicators).filter((name) => OWN.test(name)).map((name) => OWN.exec(name)[1]));
   return html`<${Chart} build=${build} update=${update} deps=${[data, log]} drawn=${[events, held]} label=${label}
@@ -184,15 +185,17 @@ function addLines(chart, data, times, colours) {
   for (const index of panes.values()) chart.panes()[index]?.setStretchFactor(0.28);
 }
 
-/** The levels of the study as lines within their zones, and its trendlines from their first swing on. */
-function addStudy(chart, candles, { levels, lines }, times, colours) {
-  const colour = (kind) => (kind === 'support' ? colours.chart_up : colours.chart_down);
-  candles.attachPrimitive(new Zones(levels.map(({ kind, low, high }) => ({ low, high,
-    colour: faint(colour(kind), '33') }))));
-  for (const { id, kind, price } of levels) candles.createPriceLine({ price, title: id, color: colour(kind),
-    lineStyle: LineStyle.Solid, lineWidth: 1, axisLabelVisible: true });
+const ofKind = (kind, colours) => (kind === 'support' ? colours.chart_up : colours.chart_down);
+
+/** The levels of the study within their zones: the more swings touched one, the thicker it is. */
+const levelsOf = (levels, colours, digits) => levels.map(({ id, kind, price, low, high, touches }) => ({
+  price, zone: [low, high], text: `${id} ${figure(price, digits)}`, colour: ofKind(kind, colours), dash: [],
+  width: Math.min(Math.max(touches, 1), 3), fill: faint(ofKind(kind, colours), touches >= 3 ? '44' : '22') }));
+
+/** The study's trendlines, from their first swing on. */
+function addTrends(chart, { lines }, times, colours) {
   for (const one of lines) {
-    chart.addSeries(LineSeries, { ...QUIET, color: colour(one.kind), lineWidth: 2, title: one.id,
+    chart.addSeries(LineSeries, { ...QUIET, color: ofKind(one.kind, colours), lineWidth: 2, title: one.id,
       lineStyle: one.broken ? LineStyle.Dotted : LineStyle.Solid }).setData([
       { time: times[one.start], value: one.start_price }, { time: times[one.end], value: one.end_price }]);
   }
@@ -232,7 +235,7 @@ function eventsByBar(bars, detail, hidden) {
   return found;
 }
 
-/** Marks for the chart, few on a bar: of each kind one, which counts the others. */
+/** Marks for the chart, one of each kind on a bar; what they are of is said below the chart. */
 function marksOf(events, colours) {
   const marks = [];
   for (const [at, list] of [...events].sort(([a], [b]) => a - b)) {
@@ -240,11 +243,9 @@ function marksOf(events, colours) {
       const same = list.filter((event) => event.kind === kind);
       if (!same.length) continue;
       const names = [...new Set(same.map((event) => event.text))];
-      const times = same.length > 1 ? ` ×${same.length}` : '';
-      const text = kind === 'orders' ? '' : `${kind === 'hits' ? 'hit' : names.join(' / ')}${times}`;
       const sells = same[0].side === 'sell';
       marks.push({
-        at, text,
+        at,
         ...({
           hits: { position: 'belowBar', shape: 'circle', color: colours.quiet },
           verdicts: { position: 'aboveBar', shape: 'square', color: /^(BUY|STRONG BUY)/.test(names[0])

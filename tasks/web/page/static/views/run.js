@@ -5,10 +5,11 @@ import {
   EventRow, Facts, Field, figure, html, idOf, joined, Later, Link, LiveBadge, Loaded, MARKS, moment, number, numOf,
   Panel, part, PAST, pastOf, percent, plain, priceOf, ProblemBox, quantity, quietOf, ratingOf, runOf, runState,
   SaveButton, Segments, setQuery, shortId, signedPercent, span, standingOf, stepsOf, SYMBOL, symbolOf, Table,
-  TablePanel, Text, textOf, threadOf, timeOf, tokensOf, toneOf, useBounded, useCallback, useEffect, useFirst, useGet,
+  TablePanel, textOf, threadOf, timeOf, tokensOf, toneOf, useBounded, useCallback, useEffect, useFirst, useGet,
   useKeys, useLive, useMemo, useNow, useRef, useState, VirtualList, waitOf, words, zone,
 } from '../lib/view.js';
 import { Closes } from '../lib/lines.js';
+import { stateName } from '../lib/orders.js';
 import { Timeline } from './timeline.js';
 
 const FINAL = new Set(['done', 'partial', 'failed', 'stopped']);
@@ -47,14 +48,14 @@ function One({ run, query, parts }) {
     return html`<div class="view"><h1>Run ${shortId(run)}</h1><${ProblemBox} problem=${gone} again=${course.reload} />
       <p><${Link} to="/runs">All runs<//></p></div>`;
   }
-  return html`<div class="view run-view"><h1><span>${found ? titleOf(found) : 'Run'}</span> ${idOf(run)}
-      ${found && html`${runState(found.state)} ${found.kind !== 'backtest'
-        && pastOf(found.account)}`}
-      ${found && !ended && html`<${LiveBadge} live=${events.live} />`}<span class="h1-tools">${found && !gone
+  if (!found) return html`<div class="view"><h1>Run ${idOf(run)}</h1><${Loaded} from=${course} what="the run" /></div>`;
+  return html`<div class="view run-view"><h1><span>${titleOf(found)}</span> ${idOf(run)}
+      ${runState(found.state)} ${found.kind !== 'backtest' && pastOf(found.account)}
+      ${!ended && html`<${LiveBadge} live=${events.live} />`}<span class="h1-tools">${!gone
         && html`<${SaveButton} label="Save the report" path=${`${path}/report`}
-          name=${`${found.kind}-${shortId(run)}.html`} />`} ${found && !gone && !ended
+          name=${`${found.kind}-${shortId(run)}.html`} />`} ${!gone && !ended
         && html`<${Stop} path=${path} state=${found.state} done=${course.reload} />`}</span></h1>
-    ${found && html`<p class="lead">${textOf(found.said)}</p>`}
+    <p class="lead">${textOf(found.said)}</p>
     <div class="stack">
       ${gone && html`<div class="problem" role="alert"><strong>This run was deleted</strong><p>What is shown is what
         was loaded before; nothing of it can be loaded again. <${Link} to="/runs">All runs<//></p></div>`}
@@ -62,10 +63,10 @@ function One({ run, query, parts }) {
         <${Head} run=${data.run} waits=${waits.data ?? []} />
         ${!ended && html`<${InFlight} timeline=${data.timeline} at=${course.at} events=${events.list.items} />`}
         <${Kind} course=${data} query=${query} ended=${ended} at=${course.at} parts=${parts} />`}<//>
-      <${Spoken} events=${events} on=${speaking} setOn=${setSpeaking} offered=${found && !ended}
-        sent=${found?.settings?.event_deltas} />
+      <${Spoken} events=${events} on=${speaking} setOn=${setSpeaking} offered=${!ended}
+        sent=${found.settings?.event_deltas} />
       <div class="pair"><${Timeline} from=${course} query=${query} /><${Events} events=${events} query=${query} /></div>
-      ${found && html`<${Compare} run=${found} path=${path} other=${query.with} />`}
+      <${Compare} run=${found} path=${path} other=${query.with} />
     </div></div>`;
 }
 
@@ -213,7 +214,8 @@ function Funnel({ stages, stage, label }) {
         <svg class="share" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
           <rect width=${Math.max((one.symbols / most) * 100, one.symbols ? 1 : 0)} height="4" /></svg></button>
       <div class="labels">${Object.entries(one.labels).map(([name, number]) => html`<button type="button" class="plain"
-        aria-pressed=${chosen(name)} onClick=${choose(name)}>${words(name)} <b class="num">${count(number)}</b>
+        aria-pressed=${chosen(name)} onClick=${choose(name)}>${one.stage === 'orders' ? stateName(name)
+          : words(name)} <b class="num">${count(number)}</b>
         </button>`)}</div></li>`;
   })}</ol>`;
 }
@@ -257,7 +259,7 @@ function columnsOf(roles) {
   return [
     SYMBOL,
     ['Verdict', verdictCell, '', ({ verdict }) => (verdict ? ORDER[verdict.rating.toLowerCase()] ?? 9 : null)],
-    ['Because', (row) => row.verdict && html`<${Text} most=${46} className="quiet cell">${row.rule}<//>`, 'wide'],
+    ['Because', (row) => row.verdict && quietOf(textOf(row.rule)), 'wide prose'],
     ['Orders', (row) => row.orders.map(orderCell)],
     ...roles.map((role) => [words(role), (row) => roleCell(row.cells[role], row.verdict), '',
       ({ cells }) => cells[role]?.verdict ?? cells[role]?.status]),
@@ -292,7 +294,7 @@ function verdictCell({ verdict, rule }) {
 function orderCell(order) {
   const why = order.denial_reason ?? order.denial_code;
   return html`<${Link} to=${`/orders/${order.id}`} className="cell" title=${plain(why) || shortId(order.id)}>
-    ${plain(order.action)} ${order.quantity !== null && quantity(order.quantity)} ${words(order.state)}<//> `;
+    ${plain(order.action)} ${order.quantity !== null && quantity(order.quantity)} ${stateName(order.state)}<//> `;
 }
 
 function Screened({ rows, candidates, stage }) {

@@ -16,7 +16,7 @@ function All({ query }) {
   const rows = useGet('/settings');
   const wanted = (query.q ?? '').toLowerCase().split(/\s+/).filter(Boolean);
   const fits = (row) => wanted.every((word) => `${row.variable} ${row.group} ${row.help}`.toLowerCase().includes(word))
-    && (query.set !== 'yes' || row.source !== 'default');
+    && (query.set !== 'yes' || isSet(row));
   return html`<div class="filters">
     <${Field} label="Search" type="search" size="20" value=${query.q ?? ''}
       onText=${(q) => setQuery({ q })} /><${Check} label="only those that are set" checked=${query.set === 'yes'}
@@ -26,8 +26,9 @@ function All({ query }) {
     <${Loaded} from=${rows} what="settings" isEmpty=${(found) => !found.some(fits)} empty="No setting is like that">
       ${(found) => Object.entries(Object.groupBy(found.filter(fits), (row) => row.group)).map(([group, some]) => html`
         <${TablePanel} key=${group} title=${group} columns=${SETTINGS} rows=${some} rowKey="name"
-          rowClass=${(row) => (row.source === 'default' ? '' : 'changed')} />`)}<//>`;
+          rowClass=${(row) => (isSet(row) ? 'changed' : '')} />`)}<//>`;
 }
+const isSet = ({ value, source }) => value !== null && value !== '' && !['default', 'not set'].includes(source);
 const breakableOf = (name) => html`<code>${breakable(name)}</code>`;
 const valueOf = (value) => (value === null || value === '' ? quietOf('not set')
   : html`<code>${textOf(value, 60)}</code>`);
@@ -35,7 +36,7 @@ const SETTINGS = [
   column('Setting', breakableOf, 'variable'),
   ['Value', ({ value, in_force: begun = null }) => html`${valueOf(value)} ${begun !== null
     && html`${badgeOf('restart', 'warn')} ${quietOf(html`started with ${valueOf(begun)}`)}`}`, 'prose'],
-  ['From', (row) => (row.source === 'default' ? quietOf('default')
+  ['From', (row) => (!isSet(row) ? quietOf(row.source)
     : html`${badgeOf('set', 'busy')} ${textOf(row.source, 44)}`), '', 'source'],
   column('Owner', textOf, 'belongs_to', 'wide'), column('Meaning', upTo(160, 'quiet'), 'help', 'wide'),
 ];
