@@ -31,7 +31,7 @@ KIND, STEP = "lens_draft", "draft_lens"
 class DraftRequest(Request):
     """A request for a draft of a lens. The run keeps the draft; a person keeps the file."""
 
-    kind: Literal["lens_draft"] = "lens_draft"
+    kind: Literal["lens_draft"]
     words: str = Field(min_length=1, max_length=MOST_WORDS, description="what the lens is to look for")
     name: str | None = Field(None, description="of the lens; by default the drafter's")
 

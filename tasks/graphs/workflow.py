@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import Field
 from sqlmodel import Session, col, select
 
 from chordesk.agents.graphs.tradingagents.project import ROLE
@@ -24,7 +25,20 @@ from chordesk.tasks.graphs.graph_factory import load_graph, require_allowed
 from chordesk.tasks.graphs.run_view import graph_rows
 from chordesk.tasks.worker.endings import Ending
 from chordesk.tasks.worker.messages import DeskApp
-from chordesk.tasks.workflows.runs import new_run, open_run
+from chordesk.tasks.workflows.runs import Look, Request, new_run, open_run
+
+
+class GraphRequest(Request):
+    """A request for a run of graphs, one for each input, by its name."""
+
+    kind: Literal["graph"]
+    factory: str = Field(max_length=200, description="MODULE:FACTORY; the module is listed in DESK_GRAPHS")
+    inputs: dict[str, dict[str, Any]] = Field(min_length=1, max_length=100, description="by name, a graph's input")
+
+    def open(self, app: DeskApp, look: Look | None = None) -> Run:
+        # The service and the schedule's worker load no code of others: the step says what is wrong with it.
+        require_allowed(self.factory, app.desk.settings.graphs)
+        return _open(app, self.factory, self.inputs, look)
 
 
 def open_graphs(app: DeskApp, factory: str, inputs: Mapping[str, Any]) -> Run:
@@ -37,12 +51,16 @@ def open_graphs(app: DeskApp, factory: str, inputs: Mapping[str, Any]) -> Run:
         if not isinstance(given, dict):
             raise UsageError(f"the input of {name} is no object but {given!r:.80}", remedy="give a JSON object")
     load_graph(factory, desk.settings.graphs)
-    run = new_run(desk, RunKind.GRAPH, {"factory": factory, "inputs": dict(inputs)})
+    return _open(app, factory, inputs)
+
+
+def _open(app: DeskApp, factory: str, inputs: Mapping[str, Any], look: Look | None = None) -> Run:
+    run = new_run(app.desk, RunKind.GRAPH, {"factory": factory, "inputs": dict(inputs)})
 
     def write(session: Session, row: Run, finish: str) -> list[NewStep]:
         return [_first(finish, name) for name in inputs]
 
-    return open_run(app, run, write)
+    return open_run(app, run, write, look)
 
 
 def resume_graphs(app: DeskApp, of: str) -> Run:
@@ -227,5 +245,6 @@ WORKFLOWS = (
             ),
         ),
         figures=graph_figures,
+        request=GraphRequest,
     ),
 )

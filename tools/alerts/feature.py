@@ -1,6 +1,6 @@
 """Alerts and watch lists: what a person wants to be told of, or to have looked at, when it happens."""
 
-from chordesk.models.features import Command, Feature, NoticeWords, Pass, View
+from chordesk.models.features import Command, Feature, Keep, NoticeWords, Pass, View
 
 _MODELS, _TASKS = "chordesk.models.alerts", "chordesk.tasks.alerts"
 FEATURE = Feature(
@@ -30,4 +30,10 @@ FEATURE = Feature(
     settings_schema=f"{_MODELS}.settings:AlertsSettings",
     tables=(f"{_MODELS}.tables",),
     migrations=f"{_MODELS}.migrations",
+    checks=(f"{_TASKS}.checks:CHECK",),
+    keeps={
+        "alerts_firing": Keep(at="created_at", days="firing_days"),
+        # Of what has left a list or the account. No state goes before its firings, of which it counts the slots.
+        "alerts_state": Keep(at="looked_at", days="firing_days"),
+    },
 )

@@ -129,13 +129,18 @@ def _require_symbol(symbol: str, condition: Condition, market: MarketData) -> No
         return
     remedy = "choose another symbol, or a DESK_MARKET that has its prices"
     try:
-        last, now = market.bars(symbol, 1).dates[-1], day_of(market.clock.now(), symbol)
-        if (now - last).days > STALE_DAYS:
-            raise UsageError(f"{symbol} has left the market: its last price is of {last}", remedy=remedy)
+        if (why := gone(symbol, market)) is not None:
+            raise UsageError(f"{symbol} {why}", remedy=remedy)
         market.quote(symbol)
     except MarketError as error:
         reason = f"the {market.name} market has no price of {symbol}: {error.args[0]}"
         raise UsageError(reason, remedy=error.remedy or remedy) from None
+
+
+def gone(symbol: str, market: MarketData) -> str | None:
+    """Return that a symbol has left the market, with its last day; None where it has not. Raises MarketError."""
+    last, now = market.bars(symbol, 1).dates[-1], day_of(market.clock.now(), symbol)
+    return f"has left the market: its last price is of {last}" if (now - last).days > STALE_DAYS else None
 
 
 def known_symbols(texts: Iterable[str], market: MarketData) -> list[str]:

@@ -224,12 +224,14 @@ def settings(context: Context) -> list[SettingRow]:
 class ScheduledEntry(Entry):
     """An entry of the schedule. asked: what `GET /spending` takes to forecast a run of it. next: its next start, null
     where it is off; only a beat that runs keeps it. last: when beat sent it last, null where that is not known.
-    elsewhere: its time as texts show it, null where it is by the desk's own exchange."""
+    elsewhere: its time as texts show it, null where it is by the desk's own exchange. outside: that its minutes from
+    the open or close lead out of the session, null where they do not."""
 
     asked: str
     next: dt.datetime | None
     last: dt.datetime | None
     elsewhere: str | None
+    outside: str | None
 
 
 class Schedule(Frozen):
@@ -290,6 +292,7 @@ def schedule(context: Context) -> Schedule:
                 asked=json.dumps({**(one.request or {}), "kind": one.kind, "by": f"schedule {one.name}"}),
                 next=schedules.next_start(session, one, now),
                 elsewhere=schedules.elsewhere(one, context.settings),
+                outside=schedules.outside(one),
                 last=sent.get(one.name),
             )
             for one in schedules.entries(session, context.settings)

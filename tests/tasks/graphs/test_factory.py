@@ -13,9 +13,14 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from pydantic import BaseModel
 
 from chordesk.models.errors import GraphState, UsageError
+from chordesk.models.settings import Settings
 from chordesk.models.states import RunKind
+from chordesk.tasks.bootstrap import Desk
+from chordesk.tasks.engine import requests
 from chordesk.tasks.graphs.chapters import MOST_BYTES, json_output
 from chordesk.tasks.graphs.graph_factory import load_graph
+from chordesk.tasks.worker.messages import DeskApp
+from chordesk.tasks.workflows.runs import planned
 
 MODULE = "tests.toy.graphs"
 
@@ -118,3 +123,14 @@ def test_a_value_that_json_cannot_hold_is_named(given: Any, named: str) -> None:
     with pytest.raises(GraphState) as caught:
         json_output(given)
     assert named in caught.value.args[0]
+
+
+def test_the_schedule_starts_a_graph_that_is_listed(tmp_path: Path) -> None:
+    app = DeskApp("planned", broker="memory://", set_as_current=False)
+    app.desk = Desk(Settings(home=tmp_path, graphs=("tests.toy.graphs",)), "cli")
+    given = requests.from_texts("graph", ["factory=tests.toy.graphs:answers", 'inputs={"one": {"question": "?"}}'])
+    run = planned(app, requests.made("graph", given, "schedule nightly"))
+    assert (run.kind, run.params) == ("graph", given)
+    for factory, inputs, says in (("os:system", {"a": {}}, "not listed"), ("tests.toy.graphs:answers", {}, "inputs")):
+        with pytest.raises(UsageError, match=says):
+            planned(app, requests.made("graph", {"factory": factory, "inputs": inputs}, "schedule nightly"))

@@ -57,7 +57,7 @@ function Schedule() {
 
 const entryColumns = (at, runs, edit, done) => [
   column('Starts', upTo(80), 'said'), column('Name'), column('Days'),
-  [at, (row) => numOf(row.elsewhere ?? row.at), '', 'at'],
+  [at, (row) => html`${numOf(row.elsewhere ?? row.at)} ${row.outside && quietOf(textOf(row.outside, 120))}`, '', 'at'],
   ['Next', (row) => (!row.enabled ? badgeOf('off') : row.lack ? textOf(`never: ${row.lack}`)
     : runs ? timeOf(row.next) : quietOf('not while no beat runs')), '', 'next'],
   ['Forecast', (row) => html`<${Forecast} asked=${row.asked} />`, 'prose wide'],
