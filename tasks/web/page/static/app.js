@@ -9,6 +9,7 @@ import {
 import { Decisions } from './lib/decision.js';
 import { Ask, Halts } from './lib/halt.js';
 import { Palette } from './lib/palette.js';
+import { away } from './lib/request.js';
 import { begin, codeIn, login, logout, session } from './lib/session.js';
 
 const STATUS_MS = 15_000;
@@ -70,6 +71,9 @@ function App() {
       run: () => /** @type {HTMLElement} */ (document.querySelector('main input, main select'))?.focus() },
     { keys: 'z', what: 'Time of the exchange, or local', group: 'Everywhere', run: turnZone },
   ]), [views]);
+  useEffect(() => {
+    if (!away.value && desk.problem) desk.reload(); // it answers again
+  }, [away.value]);
   const { state } = session.value;
   const seen = session.value.logins > 0;
   const begunWith = useRef(null);
@@ -124,8 +128,8 @@ function Frame({ path, desk, views, children, onHelp }) {
         ${!desk.data && !desk.problem && html`<span class="quiet unknown"
           title="loading: features add views">…</span>`}</nav>
       <div class="standing">${standing && html`<${Standing} standing=${standing} desk=${desk.data} />`}
-        ${desk.problem && badgeOf(desk.problem.status ? 'not loaded' : 'no connection', 'bad',
-          plain(desk.problem.detail))}</div>
+        ${desk.problem && (desk.problem.status || away.value) && badgeOf(desk.problem.status
+          ? 'not loaded' : 'no connection', 'bad', plain(desk.problem.detail))}</div>
       <div class="own">
         <${Clock} />
         <button type="button" onClick=${onHelp} aria-label="The keys">?</button>

@@ -1,5 +1,10 @@
 // One request to the desk. Every failure is a Problem that a person can read.
 
+import { signal } from '@preact/signals';
+
+/** Whether the last request found nobody: one state of the connection for all of the page. */
+export const away = signal(false);
+
 /** The reason why a request failed. kind: for code; title: what is wrong, where the desk has no sentence for it in
  * detail; remedy: what a person can do. status 0: no answer. */
 export class Problem extends Error {
@@ -30,11 +35,13 @@ export async function request(method, path, { body, headers = {}, signal } = {})
     });
   } catch (error) {
     if (error.name === 'AbortError') throw error;
+    away.value = true;
     throw new Problem({
       kind: 'away', title: 'The desk does not answer', detail: 'no connection to its service',
       remedy: 'is `desk up` running? The page goes on by itself when it answers again',
     });
   }
+  away.value = false;
   if (answer.ok) return answer;
   let said = { title: answer.statusText || 'Error', detail: `status ${answer.status}` };
   try {

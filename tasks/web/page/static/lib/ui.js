@@ -7,7 +7,7 @@ import {
   shortId, span, words,
 } from './format.js';
 import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from './html.js';
-import { Problem } from './request.js';
+import { away, Problem } from './request.js';
 import { href, part, setQuery } from './router.js';
 import { useResource } from './store.js';
 
@@ -423,8 +423,11 @@ const LIVE = {
   hidden: ['paused', 'plain'], away: ['no connection', 'bad'], ended: ['ended', 'plain'], refused: ['no events', 'bad'],
 };
 /** The state of a stream, of useLive. */
-export const LiveBadge = ({ live: { state, problem } }) =>
-  badgeOf(...LIVE[state], problem ? plain(problem.detail) : undefined);
+export function LiveBadge({ live: { state, problem } }) {
+  const now = away.value && ['live', 'polling'].includes(state) ? 'away' : !away.value && state === 'away'
+    ? 'connecting' : state;
+  return badgeOf(...LIVE[now], problem ? plain(problem.detail) : undefined);
+}
 
 /** Keeps a view that fails from taking the page along. */
 export class Shielded extends Component {

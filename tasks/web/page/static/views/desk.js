@@ -44,8 +44,10 @@ function Front({ found, desk, events }) {
   return html`<div class="stack"><p class="lead">${textOf(found.last.said)} ${runOf(found.last.run_id)}</p>
     ${found.troubles.length > 0 && html`<${TablePanel} title="What went wrong" columns=${TROUBLES}
       rows=${found.troubles} rowKey=${(row) => [row.kind, row.account, row.state, row.run_id, row.order_id].join()} />`}
-    <div class="front"><${Waiting} from=${{ ...desk, data: found.waiting }} most=${narrow.matches ? 1 : 3} />
-      <div class="stack"><${Results} found=${found} /><${Since} at=${desk.at} /></div></div>
+    <div class=${found.waiting.length ? 'front' : 'stack'}><${Waiting} from=${{ ...desk, data: found.waiting }}
+        most=${narrow.matches ? 1 : 3} />
+      <div class=${found.waiting.length ? 'stack' : 'grid'}><${Results} found=${found} /><${Since} at=${desk.at} />
+      </div></div>
     <${Held} account=${account} marked=${found.database.equity?.marked_at} />
     ${deciding && html`<${Building} key=${deciding.id} run=${deciding} at=${desk.at} />`}
     <${Newest} account=${account} at=${desk.at} />

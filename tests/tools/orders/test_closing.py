@@ -1,0 +1,59 @@
+"""Closing one position at a person's request: all of it that is free, through the same checks, its stop withdrawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from chordesk.models.errors import UsageError
+from chordesk.tools.orders import halting
+from chordesk.tools.orders.closing import closing_action
+from tests.tools.orders.desk import Desk, action
+
+NewDesk = Callable[..., Desk]
+
+
+def closing(desk: Desk, symbol: str = "AAA") -> dict[str, object]:
+    with desk.store.read() as session:
+        return closing_action(session, desk.settings, symbol, "enough")
+
+
+def test_all_that_is_held_is_sold_and_its_stop_goes(new_desk: NewDesk) -> None:
+    desk = new_desk(protect="stop:8%")
+    desk.run(action())
+    (stop,) = [row for row in desk.orders() if row.protects is not None]
+    (closed,) = desk.run(closing(desk))
+    assert (closed.side, closed.quantity, closed.state) == ("sell", 10, "filled")
+    assert desk.positions() == {}
+    assert [row.state for row in desk.orders() if row.id == stop.id] == ["cancelled"]
+
+
+def test_an_order_that_waits_for_a_person_is_the_only_one(new_desk: NewDesk) -> None:
+    desk = new_desk(approval="manual")
+    desk.hold("AAA", 7, 100.0)
+    (asked,) = desk.run(closing(desk))
+    assert (asked.state, asked.quantity) == ("approval_pending", 7)
+    with pytest.raises(UsageError, match=f"order {asked.order_id} gives 7 AAA back already: approval_pending"):
+        closing(desk)
+
+
+def test_what_a_written_call_needs_is_not_sold(new_desk: NewDesk) -> None:
+    desk = new_desk(options_mode="both", stock_only=False)
+    desk.hold("AAA", 150, 100.0)
+    desk.hold("AAA100917C00110000", -1, 2.0)
+    assert closing(desk)["quantity"] == 50
+    assert {name: closing(desk, "AAA100917C00110000")[name] for name in ("side", "quantity", "contract")} == {
+        "side": "buy", "quantity": 1, "contract": "AAA100917C00110000",
+    }  # fmt: skip
+
+
+def test_what_cannot_be_closed_is_said(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    with pytest.raises(UsageError, match="account paper holds no AAA") as none:
+        closing(desk)
+    assert none.value.remedy == "it holds nothing"
+    desk.hold("AAA", 7, 100.0)
+    halting.halt(desk.store, "paper", "a test", "somebody")
+    with pytest.raises(UsageError, match=r"trading is halted: a test.*AAA was not closed"):
+        closing(desk)
