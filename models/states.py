@@ -21,6 +21,7 @@ class RunKind(StrEnum):
     EPISODE = "episode"
     BACKTEST = "backtest"
     GRAPH = "graph"
+    CLOSE = "close"  # a person closes one position, through the same checks as a trader's order
     FLATTEN = "flatten"  # a person closes all positions: no model, no research
     PROTECT = "protect"  # the desk protects a position that no order of its own opened
 

@@ -38,7 +38,7 @@ class Scope(StrEnum):
 
     READ = "read"
     START = "start"  # runs
-    DECIDE = "decide"  # approvals
+    DECIDE = "decide"  # approvals, and the closing of a position
     OPERATE = "operate"  # halt, resume, stop, threads
 
 
@@ -58,7 +58,7 @@ OWNER = Caller(None, frozenset(Scope))
 def scope_of(method: str, path: str) -> Scope:
     if method in ("GET", "HEAD", "OPTIONS") or path.startswith("/session") or path == MCP_PATH:
         return Scope.READ
-    if path.startswith("/approvals/"):
+    if path.startswith(("/approvals/", "/positions/")):
         return Scope.DECIDE
     return Scope.START if path == "/runs" else _of_feature(path)
 

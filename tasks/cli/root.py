@@ -41,6 +41,7 @@ PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "approvals": ("orders", "List what waits for a person: orders, and requests of runs."),
         "approve": ("orders", "Let an order, or what a run asks for, go ahead."),
         "deny": ("orders", "Refuse an order, or what a run asks for."),
+        "close": ("start", "Close one position: an order that passes the desk's checks."),
         "halt": ("halt", "Stop trading of every account at once."),
         "resume": ("halt", "Let this shell's account trade again."),
         "orders": ("orders", "What was recommended, and what became of it."),

@@ -19,7 +19,7 @@ from chordesk.models.settings.running_desk import Standing, standing_of_run
 from chordesk.models.states import RunState
 from chordesk.models.text import inert
 from chordesk.tasks.cli.output import console, emit
-from chordesk.tasks.cli.shell import Json, checked, run_of, standing_line
+from chordesk.tasks.cli.shell import Json, checked, run_of, standing_line, whoami
 
 if TYPE_CHECKING:
     from chordesk.models.analysis import AnalysisRequest, Depth, Strategy
@@ -317,6 +317,32 @@ def trade(
         source = run_of(session, run).id
     look = forecast(app, budget, yes=yes, dry_run=dry_run, as_json=as_json)
     see(app, open_trade(app, source, look), wait=wait, as_json=as_json)
+
+
+@commands.command()
+def close(
+    symbol: Annotated[str, typer.Argument(help="A symbol or contract that the account holds.")],
+    why: Annotated[str, typer.Option(help="The reason, for the record.")] = "closed by a person",
+    wait: Wait = True,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before the order is made.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Close one position: an order that passes the desk's checks.
+
+    Its stop is withdrawn when it is sent. Where the desk's approval is a person's, it waits in `desk approvals`.
+    """
+    from chordesk.tasks.workflows.trade import open_close
+    from chordesk.tools.decimals import plain
+    from chordesk.tools.orders.closing import closing_action
+
+    app, position = connected(), symbol.strip().upper()
+    with app.desk.store.read() as session:
+        action = closing_action(session, app.desk.settings, position, why)
+    what = f"{action['side']} {plain(action['quantity'])} {position} at market on account {app.desk.settings.account}"
+    asks = not yes and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
+    if asks and not typer.confirm(f"{what}?", default=False):
+        raise typer.Exit()
+    see(app, open_close(app, position, whoami(), why), wait=wait, as_json=as_json)
 
 
 def connected() -> DeskApp:

@@ -54,6 +54,7 @@ _DID = {
     RunKind.EPISODE: "played an episode",
     RunKind.BACKTEST: "played {days}",
     RunKind.GRAPH: "ran {graphs}",
+    RunKind.CLOSE: "closed a position",
     RunKind.FLATTEN: "closed the positions",
     RunKind.PROTECT: "protected positions",
 }

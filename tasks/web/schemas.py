@@ -64,6 +64,11 @@ class StopRequest(Frozen):
     by: Person
 
 
+class CloseRequest(Frozen):
+    by: Person
+    why: Annotated[str, StringConstraints(min_length=1, max_length=300, pattern=_TEXT)] = "closed by a person"
+
+
 class InterruptedTurn(Frozen):
     """A turn that its worker was made to end. Its step goes on with another attempt, if it has one."""
 

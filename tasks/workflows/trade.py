@@ -367,6 +367,28 @@ class TradeRequest(Request):
         return open_trade(app, source, look)
 
 
+def open_close(app: DeskApp, position: str, by: str, why: str, look: Look | None = None) -> Run:
+    """Open a run that closes a position of the desk's own account by an order that passes every check, the person's
+    approval where the settings want one, and the trade worker. by: the person."""
+    from chordesk.tools.orders.closing import closing_action  # a person's request alone needs it
+
+    with app.desk.store.read() as session:
+        action = closing_action(session, app.desk.settings, position, why)
+    run = new_run(app.desk, RunKind.CLOSE, {"symbols": [action["symbol"]], "position": position})
+    run.provider, run.model = "person", by
+
+    def write(session: Session, row: Run, finish: str) -> list[NewStep]:
+        decision = Decision(
+            run_id=row.id, step_id=finish, account=row.account, status="completed", actions=[action], reasoning=why,
+            author=by,
+        )  # fmt: skip
+        session.add(decision)
+        session.flush()
+        return [NewStep(StepKind.SUBMIT, finish, payload={"decision_id": decision.id})]
+
+    return open_run(app, run, write, look)
+
+
 WORKFLOWS = (
     Workflow(
         RunKind.TRADE,
@@ -384,7 +406,7 @@ WORKFLOWS = (
                 *(StepKind.SUBMIT, "trade", submit_orders, "trader", "orders"),
                 spine=True,
                 released=stand_aside,
-                also_in=(RunKind.SCREEN, RunKind.ANALYZE, RunKind.FLATTEN, RunKind.PROTECT),
+                also_in=(RunKind.SCREEN, RunKind.ANALYZE, RunKind.CLOSE, RunKind.FLATTEN, RunKind.PROTECT),
                 after="`decide` or `propose`",
                 writes=(
                     *("order", "order_check", "preview", "approval", "fill", "position"),
@@ -396,6 +418,7 @@ WORKFLOWS = (
         request=TradeRequest,
         by_hand="it decides on the verdicts of one earlier run",
     ),
+    Workflow(RunKind.CLOSE),  # a person's
     # A person's, and the desk's own: their one step is written when it is done.
     Workflow(RunKind.FLATTEN),
     Workflow(RunKind.PROTECT),

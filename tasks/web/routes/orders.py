@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import structlog
 from fastapi import APIRouter, Response
+from fastapi import Path as PathOf
 from pydantic import Field
 
 from chordesk.models.database.lookup import by_prefix
@@ -37,6 +38,7 @@ from chordesk.tasks.web.schemas import (
     AnswerRequest,
     ApproveRequest,
     Backtests,
+    CloseRequest,
     DayFilter,
     HaltBody,
     HaltedAccount,
@@ -57,6 +59,9 @@ from chordesk.tools.orders import kill_switch
 from chordesk.tools.orders.audit_reading import check_logs, entries_of
 
 router = APIRouter(route_class=WriteRoute)
+Held = Annotated[
+    str, PathOf(max_length=32, pattern=r"^[A-Za-z0-9][A-Za-z0-9.^=-]*$", description="a symbol or contract")
+]
 
 
 @router.get("/orders", tags=["orders"])
@@ -141,6 +146,19 @@ def approval(context: Context, id_: Id) -> Asked:
     """
     with context.store.read() as session:
         return asked_of(session, id_)
+
+
+@router.post("/positions/{symbol}/close", status_code=HTTPStatus.CREATED, tags=["orders"])
+def close(context: Context, symbol: Held, asked: CloseRequest) -> Run:
+    """Close a position that the service's account holds: start the run whose order does, and return it.
+
+    The order passes the checks and the approval of any other.
+    """
+    from chordesk.tasks.workflows.trade import open_close
+
+    context.require_agreement()
+    log.info("api.close", symbol=symbol, by=asked.by)
+    return open_close(context.notifier.app(), symbol.upper(), f"{asked.by} via the API", asked.why)
 
 
 @router.post("/approvals/{id_}", tags=["approvals"])

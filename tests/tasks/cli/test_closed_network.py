@@ -155,6 +155,7 @@ WHOLE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("approve", (ORDER,)),
     ("deny", (ORDER, "--why", "a walk")),
     ("reconcile", ("--adopt",)),
+    ("close", ("IBM", "--no-wait")),
     ("halt", ("--flatten", "--yes")),
     ("resume", ()),
     ("mcp", ()),

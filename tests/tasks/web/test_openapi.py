@@ -40,12 +40,13 @@ OPERATIONS = {
 } - {"GET /page/{name:path}"}
 # A stream without an end, which a client of one request after another would wait for.
 ENDLESS = {"GET /events"}
-# These need what no sequence of requests makes: a picture, a symbol that a run ordered, a turn that a worker runs, an
-# order's id, a request as text, an episode, a code that `desk page` made, two runs of one kind, the arms of an
-# experiment, and a thread that a role goes on in.
+# These need what no sequence of requests makes: a position, a picture, a symbol that a run ordered, a turn that a
+# worker runs, an order's id, a request as text, an episode, a code that `desk page` made, two runs of one kind, the
+# arms of an experiment, and a thread that a role goes on in.
 NEEDS_MORE = {
     "POST /session",
     "POST /approvals/{id_}",
+    "POST /positions/{symbol}/close",
     "GET /artifacts/{digest}",
     "GET /experiments/{experiment_id}",
     "GET /spending",

@@ -97,6 +97,11 @@ def test_with_live_trading_on_an_order_fills_at_the_next_open_and_the_next_one_w
         codes = session.exec(select(Order.denial_code).where(Order.symbol == "CVX").order_by(col(Order.created_at)))
         assert codes.all() == [None, "cooldown", None], "the last is the stop of its plan"
         assert session.get_one(Position, ("paper", "CVX")).quantity == 10
+    closed = live.desk("close", "CVX", "--yes", "--why", "enough", "--json")
+    assert (closed.code, closed.json["kind"], closed.json["state"]) == (0, "close", "done"), closed.err
+    (sold,) = closed.json["actions"]
+    assert (sold["symbol"], sold["side"], sold["quantity"], sold["state"]) == ("CVX", "sell", 10, "denied")
+    assert "2010-08-12 is over for it" in sold["suppressed"], "a person's order passes the same checks"
 
 
 def test_the_next_prompts_have_the_outcome_of_a_decision(floor: Floor) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from chordesk.models.tables.columns import new_id
 from chordesk.models.tables.orders import Submitter
+from chordesk.tasks.named_tokens import Scope, scope_of
 from chordesk.tools.brokers.protocol import build_broker
 from chordesk.tools.ledger import ensure_account
 from chordesk.tools.market.factory import build_market
@@ -156,3 +157,15 @@ def test_another_account_is_halted_and_named_also_without_redis() -> None:
         assert states(floor.desk)["KO"] == "denied"
         resumed = floor.client.post("/resume", json=ANN)
         assert (resumed.status_code, resumed.json()["still_halted"]) == (200, ["alpaca-paper"])
+
+
+def test_a_position_is_closed_by_an_order_of_its_own_once_it_is_held(floor: Floor) -> None:
+    floor.desk.hold("GE", 5, 15.0)
+    none = floor.client.post("/positions/ZZZ/close", json=ANN)
+    assert "holds no ZZZ" in none.json()["detail"], none.text
+    closed = floor.client.post("/positions/ge/close", json={**ANN, "why": "enough"})
+    assert closed.status_code == 201, closed.text
+    assert (closed.json()["kind"], closed.json()["model"]) == ("close", "Ann Lee via the API")
+    again = floor.client.post("/positions/GE/close", json=ANN)
+    assert "closes GE already" in again.json()["detail"], again.text
+    assert scope_of("POST", "/positions/GE/close") == Scope.DECIDE, "whoever may only start runs sells nothing"

@@ -1,8 +1,9 @@
 // Panels of the front: what is held with its plan, and what has changed since a person was here last.
 
 import {
-  Ago, badgeOf, count, Dots, gain, html, Link, Loaded, money, numOf, Panel, percent, plain, priceOf, quantity, quietOf,
-  signedMoney, signedPercent, symbolOf, TablePanel, textOf, tickerOf, timeOf, useEffect, useGet, useState,
+  ActionButton, Ago, badgeOf, count, Dots, gain, go, html, Link, Loaded, money, numOf, Panel, part, percent, plain,
+  priceOf, quantity, quietOf, signedMoney, signedPercent, symbolOf, TablePanel, textOf, tickerOf, timeOf, useEffect,
+  useGet, useState,
 } from './view.js';
 
 const GAP_MS = 30 * 60_000; // away for so long, a person comes back to another visit
@@ -39,6 +40,12 @@ const HELD = [
     plain(row.plan.ends)}</span>`}`, 'num wide', 'days'],
   ['Why', (row) => (row.order_id ? html`<${Link} to=${`/orders/${row.order_id}`} query=${{ part: 'why' }}>its order<//>`
     : quietOf('no order of the desk')), 'wide'],
+  ['Close', (row) => html`<${ActionButton} label="Close…" path=${`/positions/${part(row.symbol)}/close`}
+    done=${({ id }) => go(`/runs/${id}`)} confirm=${{ title: `Close ${plain(row.symbol)}`,
+      children: html`<p>${row.quantity < 0 ? 'Buy back' : 'Sell'} ${quantity(Math.abs(row.quantity))} ${
+        plain(row.symbol)} at market, worth about ${money(Math.abs(row.value ?? 0), 0)}, with ${
+        signedMoney(row.gain, 0)} gained or lost. The order passes every check, and waits for approval where the desk
+        asks a person. Its stop stays until it is sent.</p>` }} />`, 'unseen'],
 ];
 
 /** When a person was here last, before this visit; null on the first. */

@@ -16,7 +16,7 @@ const FINAL = new Set(['done', 'partial', 'failed', 'stopped']);
 const SOON_MS = 1_000;
 const WAITS_MS = 1_500; // no event says that nobody takes a step up
 const CHANGES = /^(status|turn\.(completed|failed|interrupted|refused)|order|approval|run)\b/;
-const WITHOUT_CANDIDATES = ['flatten', 'protect'];
+const WITHOUT_CANDIDATES = ['close', 'flatten', 'protect'];
 
 export const Run = ({ params: { run, other }, query, desk }) =>
   html`<${One} key=${run} run=${run} query=${other ? { with: other, ...query } : query}
