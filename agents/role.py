@@ -12,19 +12,12 @@ from pydantic import BaseModel
 
 from chordesk.agents import first_calls
 from chordesk.agents.runtime import ApprovalKind
-from chordesk.agents.subjects import (
-    AnalystSubject,
-    ResearchSubject,
-    ScreenerSubject,
-    SkepticSubject,
-    SynthesisSubject,
-    TraderSubject,
-    VoiceSubject,
-)
+from chordesk.agents.subjects import AnalystSubject, ResearchSubject, ScreenerSubject, TraderSubject
 from chordesk.agents.turn_answers import Completion, Evidence
 from chordesk.models.analysis import ValidatorOutput
 from chordesk.models.answers import ScreenOutput, TraderOutput, output_schema
 from chordesk.models.descriptions import NAME, NAME_RULE, said
+from chordesk.models.settings import Settings
 from chordesk.models.states import RunMode
 from chordesk.tools.registry import ToolSpec
 
@@ -46,16 +39,7 @@ class Role:
     # prompt, question: Jinja files of its instructions and of its user message
     prompt: str
     question: str
-    # type of the data in that message
-    subject: type[
-        ScreenerSubject
-        | ResearchSubject
-        | SkepticSubject
-        | AnalystSubject
-        | SynthesisSubject
-        | VoiceSubject
-        | TraderSubject
-    ]
+    subject: type[Any]  # TypedDict of the data in that message: one of `agents.subjects`, or a feature's own
     tools: tuple[ToolSpec, ...]
     schema: type[BaseModel]  # model of its answer
     # what every turn asks its tools: code asks them before, so that the answers stand in the question and no call of

@@ -354,6 +354,8 @@ class Feature:
     policies: tuple[str, ...] = ()  # modules: the rulebook's policies of its roles
     workflows: tuple[str, ...] = ()  # each a tuple of Workflow
     kinds: tuple[str, ...] = ()  # of their runs and steps: by these rows are of the feature while it is off
+    # Of them, kinds of runs that are so many and so small that lists of runs have them only where they are asked for.
+    asides: tuple[str, ...] = ()
     commands: Mapping[str, Command] = field(default_factory=dict)
     # By kind of run, functions as `Workflow.turns`: turns of roles that it has beside those of its workflow.
     turn_counts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -389,6 +391,8 @@ class Feature:
     routes: tuple[str, ...] = ()  # routers of `desk api`
     # What a token needs for requests that change something below /NAME; of a package's feature it is always `operate`.
     scope: str = "operate"
+    # The same for paths of another name, by their first part; of the desk's own features alone.
+    scopes: Mapping[str, str] = field(default_factory=dict)
     views: tuple[View, ...] = ()  # of the page
     pages: tuple[str, ...] = ()  # packages, each with a folder `page`: files that are served below `of/FEATURE/`
     markets: Mapping[str, Market] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from sqlalchemy import ColumnElement, Table, delete
 from sqlmodel import Session, SQLModel, col, select
 
+from chordesk.models import features
 from chordesk.models.events import DESK, Envelope, EventType
 from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.settings.running_desk import is_backtest
@@ -76,7 +77,7 @@ def notice_of(one: Envelope) -> Notice | None:
     if is_backtest(str(facts.get("account") or "")) and facts.get("kind") != "backtest":
         return None
     kind = _kind(one)
-    if kind is None:
+    if kind is None or (one.type is EventType.RUN_COMPLETED and facts.get("kind") in features.places("asides")):
         return None
     subject = facts.get("symbol") or facts.get(_SUBJECTS.get(one.type, "kind"))
     return Notice(

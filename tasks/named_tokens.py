@@ -66,8 +66,9 @@ def scope_of(method: str, path: str) -> Scope:
 def _of_feature(path: str) -> Scope:
     """A package may not lower what a path of the desk needs by a name, so that only the desk's own features choose."""
     name = path.split("/")[1] if path.startswith("/") else ""
-    own = (one for one in features.in_force() if one.name == name and features.is_own(one))
-    return next((Scope(one.scope) for one in own), Scope.OPERATE)
+    own = [one for one in features.in_force() if features.is_own(one)]
+    found = (one.scope if one.name == name else one.scopes.get(name) for one in own)
+    return next((Scope(scope) for scope in found if scope is not None), Scope.OPERATE)
 
 
 def add(session: Session, settings: Settings, name: str, scopes: Collection[Scope], by: str) -> str:

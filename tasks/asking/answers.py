@@ -7,12 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import sqlalchemy
+from sqlmodel import col
+
 from chordesk.models.answers import Frozen
 from chordesk.models.database.store import Store
 from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.exchanges import at_exchange, zone_of
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
+from chordesk.models.tables.runs import Run
 from chordesk.models.text import SHORT_ID
 from chordesk.tasks.asking.moments import EVER, bounds
 from chordesk.tasks.asking.questions import Question
@@ -51,16 +55,32 @@ class Answer(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What answers are read from. market: the account's, asked only by questions that need prices."""
+    """What answers are read from. market: the account's, asked only by questions that need prices. clock: the market
+    time of a model, which is told of no later rows, and of no run with a mask; None for a person, who may see all."""
 
     settings: Settings
     store: Store
     account: str
     market: Callable[[], MarketData]
+    clock: dt.datetime | None = None
 
     @property
     def now(self) -> dt.datetime:
         return utcnow()
+
+    def told(self, table: Any) -> list[Any]:
+        """Return the conditions on a table's rows of what may be told: none for a person."""
+        if self.clock is None:
+            return []
+        runs = [col(Run.account) == self.account, col(Run.market_now) <= self.clock]
+        runs.append(col(Run.settings)[("mask", 0)].as_string().is_(None))
+        if table is Run:
+            return runs
+        at = next((name for name in ("market_at", "filled_at") if hasattr(table, name)), None)
+        found = [col(getattr(table, at)) <= self.clock] if at is not None else []
+        if hasattr(table, "run_id"):
+            found.append(col(table.run_id).in_(sqlalchemy.select(col(Run.id)).where(*runs)))
+        return found
 
     def since(self, question: Question) -> dt.datetime | None:
         """Return the moment from which on a question asks, None where it names none."""

@@ -1,4 +1,4 @@
-"""`desk ask`: a question in words, answered from the desk's rows."""
+"""`desk ask`: a question in words, answered from the desk's rows, else by a model in a run."""
 
 from __future__ import annotations
 
@@ -6,45 +6,110 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Group, RenderableType
-from rich.text import Text
+from rich.console import Group
 
-from chordesk.models.text import inert
+from chordesk.models.errors import UsageError
+from chordesk.tasks.asking.display import TERMINAL, answer_shown, dialogue_table, entry_shown
 from chordesk.tasks.cli.output import emit
-from chordesk.tasks.cli.shell import Json, looks, opened
+from chordesk.tasks.cli.shell import Json, leave_to_caller, looks, opened, whoami
 
 if TYPE_CHECKING:
+    from chordesk.models.database.store import Store
+    from chordesk.models.settings import Settings
     from chordesk.tasks.asking.answers import Answer
 
 commands = typer.Typer()
+LISTED = 40  # dialogues
 
 
 @commands.command("ask")
 @looks("the desk has done nothing yet", as_json="null")
 def ask(
-    words: Annotated[list[str], typer.Argument(metavar="QUESTION", help="In English, such as: why was ED bought")],
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[QUESTION]", help="In English, such as: why was ED bought")
+    ] = None,
     account: Annotated[str | None, typer.Option(help="An account; else the desk's.")] = None,
+    model: Annotated[bool, typer.Option("--model", help="Ask a model, also what the rows answer at once.")] = False,
+    dialogue: Annotated[
+        str | None, typer.Option("--in", help="Go on with this dialogue, or without a question: show it.")
+    ] = None,
+    new: Annotated[bool, typer.Option("--new", help="Begin a new dialogue.")] = False,
+    every: Annotated[bool, typer.Option("--dialogues", help="List the dialogues.")] = False,
+    budget: Annotated[int | None, typer.Option(help="Tokens in place of DESK_ASKING_TOKENS.", min=1)] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for a model's answer.")] = True,
     as_json: Json = False,
 ) -> None:
     """Ask the desk: why, what changed, what it holds and costs.
 
-    It answers from its rows: no model is asked, and it costs nothing.
+    It answers from its rows at once, for no tokens. What they do not know, a model answers in a run, by looking up.
     """
+    text = " ".join(words or ())
+    if (text.strip() and every) or (new and dialogue is not None):
+        which = "--dialogues and a question" if every else "--new and --in"
+        raise UsageError(f"{which} do not go together", remedy="leave one of them out")
+    settings, store = opened()
+    if every or not text.strip():
+        _look_back(store, dialogue, every=every, as_json=as_json)
+        return
+    going_on = _dialogue(settings, store, account, dialogue, new=new)
+    if not model and (found := _looked_up(settings, store, text, account)) is not None:
+        _kept(settings, store, found, account, going_on)
+        emit(found, answer_shown, as_json=as_json)
+        return
+    leave_to_caller()
+    from chordesk.tasks.asking.clerk_command import ask_clerk
+
+    ask_clerk(text, account, going_on, budget, wait=wait, as_json=as_json)
+
+
+def _looked_up(settings: Settings, store: Store, text: str, account: str | None) -> Answer | None:
+    """Return the answer from rows; None where a model is to be asked. Rules know no more than the look-ups do."""
+    from chordesk.agents.role_models import role_models
     from chordesk.tasks.asking.lookup import answer
     from chordesk.tasks.bootstrap import Desk
+    from chordesk.tasks.engine.budgets import RULES
 
-    settings, store = opened()
     with closing(Desk(settings, "ask")) as desk:
-        found = answer(settings, store, desk.account_market, " ".join(words), account)
-    emit(found, _shown, as_json=as_json)
+        found = answer(settings, store, desk.account_market, text, account)
+    if not found.intent and role_models(settings)["clerk"].provider(settings) != RULES:
+        return None
+    return found
 
 
-def _shown(found: Answer) -> RenderableType:
-    lines: list[RenderableType] = [Text(inert(line)) for line in found.text.splitlines()]
-    if found.missing:
-        lines.append(Text(f"missing: {'; '.join(inert(one) for one in found.missing)}", style="yellow"))
-    if found.sources:
-        named = ", ".join(str(one) for one in found.sources[:6])
-        more = f" and {len(found.sources) - 6} more" if len(found.sources) > 6 else ""
-        lines.append(Text(f"from {named}{more}", style="dim"))
-    return Group(*lines)
+def _dialogue(settings: Settings, store: Store, account: str | None, part: str | None, *, new: bool) -> str | None:
+    from chordesk.tasks.asking.dialogues import going_on, named_dialogue, person_of
+    from chordesk.tasks.reading.accounts import find_account
+
+    with store.read() as session:
+        name = find_account(session, settings, account or settings.account)
+        if part is not None:
+            return named_dialogue(session, part, name)
+        return None if new else going_on(session, person_of(whoami()), TERMINAL, name)
+
+
+def _kept(settings: Settings, store: Store, found: Answer, account: str | None, dialogue: str | None) -> None:
+    """Keep an answer for the questions that follow. It is printed too where it could not be kept."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from chordesk.tasks.asking.dialogues import keep_answer, person_of
+
+    if not found.intent:
+        return
+    try:
+        keep_answer(store, found, person_of(whoami()), TERMINAL, account or settings.account, dialogue)
+    except SQLAlchemyError as error:
+        typer.echo(f"the answer is not kept: {type(error).__name__}", err=True)
+
+
+def _look_back(store: Store, dialogue: str | None, *, every: bool, as_json: bool) -> None:
+    from chordesk.tasks.asking.dialogues import dialogue_entries, dialogues, entry_view, whole_dialogue
+
+    if not every and dialogue is None:
+        raise UsageError("there is no question", remedy="such as: desk ask why was ED bought; desk ask help lists more")
+    with store.read() as session:
+        if dialogue is None:
+            rows = dialogues(session, LISTED)
+            emit(rows, dialogue_table, as_json=as_json)
+            return
+        found = [entry_view(session, one) for one in dialogue_entries(session, whole_dialogue(session, dialogue))]
+    emit(found, lambda one: Group(*(entry_shown(each, question=True) for each in one)), as_json=as_json)

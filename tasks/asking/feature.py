@@ -2,15 +2,46 @@
 
 from chordesk.models.features import Command, Feature, Keep, View
 
-_MODELS, _TASKS = "chordesk.models.asking", "chordesk.tasks.asking"
+_MODELS, _AGENTS, _TASKS = "chordesk.models.asking", "chordesk.agents.asking", "chordesk.tasks.asking"
+_TOOLS = f"{_TASKS}.row_tools"
+_CLERK = ("clerk",)
 FEATURE = Feature(
     name="asking",
-    modules=(_MODELS, _TASKS),
+    modules=(_MODELS, _AGENTS, _TASKS),
+    roles=(f"{_AGENTS}.clerk:ROLES",),
+    tools={
+        f"{_TOOLS}:DESK_STATUS": _CLERK,
+        f"{_TOOLS}:WAITING_LIST": _CLERK,
+        f"{_TOOLS}:CHANGES_LIST": _CLERK,
+        f"{_TOOLS}:DESK_WHY": _CLERK,
+        f"{_TOOLS}:ORDERS_LIST": _CLERK,
+        f"{_TOOLS}:FILLS_LIST": _CLERK,
+        f"{_TOOLS}:HOLDINGS_LIST": _CLERK,
+        f"{_TOOLS}:EQUITY_GET": _CLERK,
+        f"{_TOOLS}:GAINS_LIST": _CLERK,
+        f"{_TOOLS}:FEES_GET": _CLERK,
+        f"{_TOOLS}:VERDICTS_LIST": _CLERK,
+        f"{_TOOLS}:THESES_LIST": _CLERK,
+        f"{_TOOLS}:PLANS_LIST": _CLERK,
+        f"{_TOOLS}:RUNS_LIST": _CLERK,
+        f"{_TOOLS}:RUN_GET": _CLERK,
+        f"{_TOOLS}:COSTS_GET": _CLERK,
+        f"{_TOOLS}:SCORES_GET": _CLERK,
+        f"{_TOOLS}:SCHEDULE_LIST": _CLERK,
+        f"{_TOOLS}:ALERTS_LIST": _CLERK,
+        f"{_TOOLS}:SETTINGS_GET": _CLERK,
+    },
+    prompts=(_AGENTS,),
+    policies=(f"{_TASKS}.clerk_rules",),
+    workflows=(f"{_TASKS}.clerk_runs:WORKFLOWS",),
+    kinds=("ask", "answer"),
+    asides=("ask",),
     commands={
         "ask": Command(f"{_TASKS}.commands", "Look", "Ask the desk: why, what changed, what it holds and costs.")
     },
     answers=(f"{_TASKS}.lookup:answer",),
-    routes=(f"{_TASKS}.routes:router",),
+    routes=(f"{_TASKS}.routes:router", f"{_TASKS}.ask_routes:router"),
+    scopes={"asks": "start"},
     views=(View("/ask", "Ask", "of/asking/ask", part="Ask", menu=True, key="k"),),
     pages=(_TASKS,),
     documents=("asking.md",),

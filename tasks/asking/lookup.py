@@ -13,7 +13,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Order, Position
 from chordesk.models.tables.runs import Candidate, Run
 from chordesk.tasks.asking import of_desk, of_money, of_reasons, of_runs, of_trades
-from chordesk.tasks.asking.answers import Answer, Desk
+from chordesk.tasks.asking.answers import Answer, Answering, Desk
 from chordesk.tasks.asking.questions import EXAMPLES, cleaned, read
 from chordesk.tasks.reading.accounts import find_account
 from chordesk.tools.market.protocol import MarketData
@@ -31,11 +31,12 @@ def answer(
         question = read(given, known_symbols(session, name))
     if question is None or not question.intent:
         return not_understood(given, question.unread if question is not None else "")
-    desk = Desk(settings, store, name, market)
-    for answering in (of_desk.ANSWERS, of_runs.ANSWERS, of_money.ANSWERS, of_trades.ANSWERS, of_reasons.ANSWERS):
-        if (found := answering.get(question.intent)) is not None:
-            return found(desk, question)
-    return not_understood(given)
+    return answering(question.intent)(Desk(settings, store, name, market), question)
+
+
+def answering(intent: str) -> Answering:
+    tables = (of_desk.ANSWERS, of_runs.ANSWERS, of_money.ANSWERS, of_trades.ANSWERS, of_reasons.ANSWERS)
+    return next(table[intent] for table in tables if intent in table)
 
 
 _NAMED = re.compile(r"\baccount ([a-z][\w:.-]*)")

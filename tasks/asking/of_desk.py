@@ -6,12 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from sqlmodel import col, select
+
 from chordesk.models.errors import UsageError
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import snapshot
 from chordesk.models.settings.variables import PREFIX
+from chordesk.models.tables.runs import Run
 from chordesk.models.text import one_line
-from chordesk.tasks.approval_requests import WaitingOrder, waiting
+from chordesk.tasks.approval_requests import WaitingOrder, WaitingRequest, waiting
 from chordesk.tasks.asking.answers import MOST, Answer, Answering, Desk, listed, order_source, run_source
 from chordesk.tasks.asking.questions import EXAMPLES, Question
 from chordesk.tasks.reading.chain import order_label
@@ -23,8 +26,9 @@ def status(desk: Desk, question: Question) -> Answer:
     from chordesk.models.settings.running_desk import is_up
     from chordesk.tasks.reading.desk_status import database_state
 
+    waits = _waiting(desk)
     with desk.store.read() as session:
-        state, waits = database_state(session, desk.settings), waiting(session)
+        state = database_state(session, desk.settings)
     up = is_up(desk.settings.home)
     work = ", ".join(f"{count} {name}" for name, count in state.runs.items()) or "none in work"
     trading = f"{state.trading}{f', {state.why}' if state.why else ''}"
@@ -33,7 +37,7 @@ def status(desk: Desk, question: Question) -> Answer:
     if state.equity is not None:
         equity = f"equity {state.equity.equity:,.2f} {desk.settings.currency}"
         lines.append(f"{equity}, {state.equity.change:+,.2f} on {state.equity.day}")
-    lines += [f"halted: {one}" for one in state.halts]
+    lines += [f"halted: {one}" for one in state.halts if desk.clock is None or one.account == desk.account]
     lines += [f"without its stop: {plain(one.quantity)} {one.symbol}, {one.why}" for one in state.unprotected]
     facts = {"runs": state.runs, "waiting": len(waits), "trading": str(state.trading), "up": up}
     missing = ["workers and queues: `desk status` asks them"]
@@ -79,11 +83,12 @@ def what_changed(desk: Desk, question: Question) -> Answer:
 
 
 def who_waits(desk: Desk, question: Question) -> Answer:
-    with desk.store.read() as session:
-        found = waiting(session)
-    lines, sources = [], []
+    found = _waiting(desk)
+    lines, sources, rows = [], [], []
     for one in found:
         until = desk.time(one.approval.expires_at)
+        kind = "order" if isinstance(one, WaitingOrder) else "request"
+        rows.append({"id": one.approval.id, "kind": kind, "until": one.approval.expires_at.isoformat()})
         if isinstance(one, WaitingOrder):
             why = f": {one_line(one.why, 160)}" if one.why else ""
             lines.append(
@@ -94,7 +99,23 @@ def who_waits(desk: Desk, question: Question) -> Answer:
             lines.append(f"{one_line(one.what, 200)}, until {until}")
             sources.append(run_source(one.approval.run_id))
     text = "\n".join(lines) or "nothing waits for you"
-    return Answer(question=question.text, intent="waiting", text=text, facts={"waiting": len(found)}, sources=sources)
+    facts = {"waiting": len(found), "rows": rows}
+    return Answer(question=question.text, intent="waiting", text=text, facts=facts, sources=sources)
+
+
+def _waiting(desk: Desk) -> list[WaitingOrder | WaitingRequest]:
+    """Return what waits for a person; for a model, of its own account alone."""
+    with desk.store.read() as session:
+        found = waiting(session)
+        if desk.clock is None:
+            return found
+        own = select(Run.id).where(Run.account == desk.account)
+        runs = set(session.exec(own.where(col(Run.id).in_([_run_of(one) for one in found]))).all())
+    return [one for one in found if _run_of(one) in runs]
+
+
+def _run_of(one: WaitingOrder | WaitingRequest) -> str:
+    return one.order.run_id if isinstance(one, WaitingOrder) else one.approval.run_id
 
 
 def schedule(desk: Desk, question: Question) -> Answer:

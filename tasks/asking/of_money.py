@@ -116,7 +116,7 @@ def _ranked(desk: Desk, question: Question, *, strongest: bool) -> Answer:
     missing: list[str] = []
     seen = desk.detail(missing)
     with desk.store.read() as session:
-        verdicts = {one.underlying: last_verdict(session, desk.account, one.underlying) for one in seen.holdings}
+        verdicts = {one.underlying: last_verdict(session, desk, one.underlying) for one in seen.holdings}
     rows = [(one, verdicts[one.underlying]) for one in seen.holdings]
     if question.says(*_BY_GAIN) or re.search(r"\b(?:in the|under water)\b", question.text.lower()):
         return _by_gain(desk, question, rows, missing, strongest=strongest)
@@ -193,9 +193,9 @@ def _judged(one: PositionValue, verdict: Verdict | None) -> str:
     return f"{one.symbol}: {verdict.rating} ({verdict.confidence}{said})"
 
 
-def last_verdict(session: Session, account: str, symbol: str, *wanted: Any) -> Verdict | None:
+def last_verdict(session: Session, desk: Desk, symbol: str, *wanted: Any) -> Verdict | None:
     rows = select(Verdict).join(Run, col(Run.id) == col(Verdict.run_id))
-    rows = rows.where(Verdict.symbol == symbol, Run.account == account, *wanted)
+    rows = rows.where(Verdict.symbol == symbol, Run.account == desk.account, *desk.told(Run), *wanted)
     return session.exec(rows.order_by(col(Verdict.created_at).desc(), col(Verdict.id).desc())).first()
 
 
@@ -205,6 +205,7 @@ def equity(desk: Desk, question: Question) -> Answer:
     with desk.store.read() as session:
         marks = equity_curve(session, desk.account, 5000).days
     days = [one for one in marks if until is None or one.marked_at < until]
+    days = [one for one in days if desk.clock is None or one.day <= desk.clock.date()]
     if not days:
         none = f"{desk.account} has no equity mark{' before then' if marks else ' yet'}"
         return Answer(question=question.text, intent="equity", text=none, missing=["equity: no order pass marked it"])
@@ -227,7 +228,7 @@ def cost(desk: Desk, question: Question) -> Answer:
     """Return the tokens and money of the UTC day, of a run, of research on symbols, or of the moments asked for."""
     with desk.store.read() as session:
         newest = question.says("last", "latest", "newest") or not (question.symbols or question.since or question.until)
-        run = found_run(session, question.ids[0]) if question.ids else None
+        run = found_run(session, desk, question.ids[0]) if question.ids else None
         run = newest_of(session, desk, question) if run is None and newest else run
         if run is not None:
             return _of_run(session, desk, question, run)

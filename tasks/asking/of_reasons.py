@@ -8,7 +8,6 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from chordesk.models.database.lookup import by_prefix
 from chordesk.models.states import OrderState
 from chordesk.models.tables.board import Question as Asked
 from chordesk.models.tables.board import ThesisQuestion
@@ -17,6 +16,7 @@ from chordesk.models.tables.runs import Candidate, Decision, Report, Run, Verdic
 from chordesk.models.text import SHORT_ID, one_line
 from chordesk.tasks.asking.answers import MOST, Answer, Answering, Desk, Source, listed, order_source, run_source
 from chordesk.tasks.asking.of_money import RATINGS, last_verdict
+from chordesk.tasks.asking.of_runs import found_order
 from chordesk.tasks.asking.questions import Question
 from chordesk.tasks.reading.chain import Chain, chain, order_label, stance_of
 from chordesk.tools.decimals import plain
@@ -35,7 +35,7 @@ def why(desk: Desk, question: Question) -> Answer:
     order whose id is given."""
     with desk.store.read() as session:
         if question.ids and not question.symbols:
-            return _of_order(session, desk, question, by_prefix(session, Order, question.ids[0]))
+            return _of_order(session, desk, question, found_order(session, desk, question.ids[0]))
         found = [_why(session, desk, question, one) for one in question.symbols[:MOST_SYMBOLS]]
     if len(found) == 1:
         return found[0]
@@ -47,19 +47,18 @@ def why(desk: Desk, question: Question) -> Answer:
     )  # fmt: skip
 
 
-def _is_known(session: Session, account: str, symbol: str) -> bool:
+def _is_known(session: Session, desk: Desk, symbol: str) -> bool:
     runs = select(Candidate.id).join(Run, col(Run.id) == col(Candidate.run_id))
-    if session.exec(runs.where(Run.account == account, Candidate.symbol == symbol).limit(1)).first() is not None:
-        return True
-    return session.exec(select(Order.id).where(Order.account == account, Order.symbol == symbol)).first() is not None
+    runs = runs.where(Run.account == desk.account, Candidate.symbol == symbol, *desk.told(Run))
+    return session.exec(runs.limit(1)).first() is not None or _newest(session, desk, symbol, []) is not None
 
 
 def _why(session: Session, desk: Desk, question: Question, symbol: str) -> Answer:
-    if not _is_known(session, desk.account, symbol):
+    if not _is_known(session, desk, symbol):
         text = f"no run of {desk.account} had {symbol} as a candidate, and no order was for it"
         return Answer(question=question.text, intent="why", text=text, missing=[f"rows on {symbol}"])
     asked = desk.within(question, col(Order.created_at))
-    order = None if _negated(question) else _fitting(session, desk.account, symbol, question, asked)
+    order = None if _negated(question) else _fitting(session, desk, symbol, question, asked)
     if order is not None:
         return _of_order(session, desk, question, order)
     found = _of_research(session, desk, question, symbol)
@@ -74,11 +73,11 @@ def _negated(question: Question) -> bool:
     return question.says(*_NOT) or "n't" in question.text.lower()
 
 
-def _fitting(session: Session, account: str, symbol: str, question: Question, asked: list[Any]) -> Order | None:
+def _fitting(session: Session, desk: Desk, symbol: str, question: Question, asked: list[Any]) -> Order | None:
     """Return the newest order that the words mean: what was done before what was only wanted."""
 
     def newest(*wanted: Any) -> Order | None:
-        return _newest(session, account, symbol, [*asked, *wanted])
+        return _newest(session, desk, symbol, [*asked, *wanted])
 
     filled, denied = col(Order.state) == OrderState.FILLED, col(Order.state) == OrderState.DENIED
     if question.says(*_DENYING):
@@ -89,8 +88,8 @@ def _fitting(session: Session, account: str, symbol: str, question: Question, as
     return newest(col(Order.protects).is_(None))
 
 
-def _newest(session: Session, account: str, symbol: str, wanted: Sequence[Any]) -> Order | None:
-    rows = select(Order).where(Order.account == account, Order.symbol == symbol, *wanted)
+def _newest(session: Session, desk: Desk, symbol: str, wanted: Sequence[Any]) -> Order | None:
+    rows = select(Order).where(Order.account == desk.account, Order.symbol == symbol, *desk.told(Order), *wanted)
     return session.exec(rows.order_by(col(Order.created_at).desc(), col(Order.ordinal).desc())).first()
 
 
@@ -148,13 +147,13 @@ def _ground(seen: Chain) -> list[str]:
 
 def _of_research(session: Session, desk: Desk, question: Question, symbol: str) -> Answer:
     """Answer why nothing was ordered: the verdict, the trader's note, and a denial where there was one."""
-    verdict = last_verdict(session, desk.account, symbol)
+    verdict = last_verdict(session, desk, symbol)
     note = session.exec(
         select(TraderNote)
-        .where(TraderNote.account == desk.account, TraderNote.symbol == symbol)
+        .where(TraderNote.account == desk.account, TraderNote.symbol == symbol, *desk.told(TraderNote))
         .order_by(col(TraderNote.market_at).desc(), col(TraderNote.id).desc())
     ).first()
-    denied = _newest(session, desk.account, symbol, [col(Order.state) == OrderState.DENIED])
+    denied = _newest(session, desk, symbol, [col(Order.state) == OrderState.DENIED])
     lines, sources, facts = [], [], dict[str, Any]()
     if verdict is not None:
         lines.append(f"verdict on {symbol}, {desk.time(verdict.created_at)}: {_judged(verdict)}")
@@ -173,7 +172,7 @@ def _of_research(session: Session, desk: Desk, question: Question, symbol: str) 
         lines.append(f"denied: {denied.denial_code}: {denied.denial_reason}")
         sources.append(order_source(denied.id))
         facts["denied"] = denied.denial_code
-    bought = _newest(session, desk.account, symbol, [col(Order.side) == "buy", col(Order.state) == OrderState.FILLED])
+    bought = _newest(session, desk, symbol, [col(Order.side) == "buy", col(Order.state) == OrderState.FILLED])
     if bought is not None and _negated(question) and question.says(*_BUYING):
         lines.append(f"it was bought, though: {order_label(bought)}, {desk.time(bought.created_at)}")
         sources.append(order_source(bought.id))
@@ -207,7 +206,7 @@ def verdict(desk: Desk, question: Question) -> Answer:
     with desk.store.read() as session:
         lines, sources, missing, facts = [], [], [], dict[str, Any]()
         for symbol in question.symbols:
-            found = last_verdict(session, desk.account, symbol, *desk.within(question, col(Verdict.created_at)))
+            found = last_verdict(session, desk, symbol, *desk.within(question, col(Verdict.created_at)))
             if found is None:
                 missing.append(f"a verdict on {symbol}")
                 lines.append(f"{symbol}: {desk.account} has no verdict{desk.span(question)}")
@@ -265,6 +264,7 @@ def _theses(desk: Desk, question: Question, symbol: str) -> Answer:
             .join(ThesisQuestion, col(ThesisQuestion.report_id) == col(Report.id), isouter=True)
             .join(Asked, col(Asked.id) == col(ThesisQuestion.question_id), isouter=True)
             .where(Run.account == desk.account, Report.symbol == symbol, col(Report.thesis).is_not(None))
+            .where(*desk.told(Run))
             .order_by(col(Report.market_at).desc(), col(Report.created_at).desc(), col(Report.role))
         ).all()
     newest = [row for row in rows if row[0].run_id == rows[0][0].run_id] if rows else []

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlmodel import Session, col, func, select
+from sqlmodel import Session, SQLModel, col, func, select
 
+from chordesk.models import features
 from chordesk.models.database.lookup import by_prefix
-from chordesk.models.errors import UsageError
+from chordesk.models.errors import NotFound, UsageError
 from chordesk.models.settings.variables import PREFIX
 from chordesk.models.states import RunState
+from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run
 from chordesk.models.text import SHORT_ID, one_line
 from chordesk.tasks.asking.answers import MOST, Answer, Answering, Desk, listed, run_source
 from chordesk.tasks.asking.questions import Question
 
+Row = TypeVar("Row", bound=SQLModel)
 _RUN_STATES: Mapping[str, tuple[RunState, ...]] = {
     **dict.fromkeys(("failed", "fail", "failing"), (RunState.FAILED,)),
     "stopped": (RunState.STOPPED,), "partial": (RunState.PARTIAL,),
@@ -32,9 +35,9 @@ def _which_runs(desk: Desk, question: Question) -> list[Any]:
 
     kinds = named_kinds(question)
     states = [state for word, states in _RUN_STATES.items() if question.says(word) for state in states]
-    wanted = [col(Run.parent_run_id).is_(None), *desk.within(question, col(Run.created_at))]
+    wanted = [col(Run.parent_run_id).is_(None), *desk.told(Run), *desk.within(question, col(Run.created_at))]
     wanted += [] if "backtest" in kinds else [col(Run.account) == desk.account]
-    wanted += [col(Run.kind).in_(kinds)] if kinds else []
+    wanted += [col(Run.kind).in_(kinds) if kinds else col(Run.kind).not_in(features.places("asides"))]
     wanted += [col(Run.state).in_(states)] if states else []
     return wanted + ([of_symbol(question.symbols[0])] if question.symbols else [])
 
@@ -69,7 +72,7 @@ def one_run(desk: Desk, question: Question) -> Answer:
 
     with desk.store.read() as session:
         if question.ids:
-            run = found_run(session, question.ids[0])
+            run = found_run(session, desk, question.ids[0])
         elif found := _newest_runs(session, _which_runs(desk, question), 1):
             run = found[0]
         else:
@@ -89,7 +92,7 @@ def compare(desk: Desk, question: Question) -> Answer:
     from chordesk.tasks.reading.run_list import comparison
 
     with desk.store.read() as session:
-        pair = [found_run(session, part) for part in question.ids[:2]]
+        pair = [found_run(session, desk, part) for part in question.ids[:2]]
         if not pair and len(pair := [*reversed(_newest_runs(session, _which_runs(desk, question), 2))]) < 2:
             raise UsageError("there are no two such runs", remedy="name two runs by their ids")
         ours, theirs = pair
@@ -134,9 +137,23 @@ def newest_of(session: Session, desk: Desk, question: Question) -> Run | None:
     return found[0] if found else None
 
 
-def found_run(session: Session, part: str) -> Run:
-    """Return the run whose id begins so. Raises NotFound."""
-    return by_prefix(session, Run, part)
+def found_run(session: Session, desk: Desk, part: str) -> Run:
+    """Return the run whose id begins so. Raises NotFound, also for one that a model may not be told of."""
+    return _told(session, desk, by_prefix(session, Run, part))
+
+
+def found_order(session: Session, desk: Desk, part: str) -> Order:
+    """As found_run, of an order."""
+    return _told(session, desk, by_prefix(session, Order, part))
+
+
+def _told(session: Session, desk: Desk, row: Row) -> Row:
+    table, noun = type(row), str(row.__tablename__)
+    own = (table.id == row.id, table.account == desk.account)  # type: ignore[attr-defined]
+    if desk.clock is not None and session.exec(select(table).where(*own, *desk.told(table))).first() is None:
+        why = f"the {noun} {row.id[:SHORT_ID]} is of another account, of a later market time, or masked"  # type: ignore[attr-defined]
+        raise NotFound(why, remedy=f"ask for one that {noun}s_list has")
+    return row
 
 
 ANSWERS: Mapping[str, Answering] = {"runs": runs, "run": one_run, "compare": compare}

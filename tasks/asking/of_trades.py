@@ -10,11 +10,11 @@ from typing import Any
 from sqlalchemy import func, or_
 from sqlmodel import Session, col, select
 
-from chordesk.models.database.lookup import by_prefix
 from chordesk.models.exchanges import at_listing
 from chordesk.models.states import ORDER_OPEN, OrderState
 from chordesk.models.tables.orders import Approval, BookedSettlement, Fill, Order
 from chordesk.tasks.asking.answers import MOST, Answer, Answering, Desk, amount, listed, order_source
+from chordesk.tasks.asking.of_runs import found_order
 from chordesk.tasks.asking.questions import Question
 from chordesk.tasks.reading.accounts import AccountDetail
 from chordesk.tasks.reading.chain import order_label
@@ -41,7 +41,7 @@ def orders(desk: Desk, question: Question) -> Answer:
     """Return orders by symbol, state, side and moment; or the one whose id is given, with who answered it."""
     if question.ids:
         return _one_order(desk, question)
-    wanted = [Order.account == desk.account, *desk.within(question, col(Order.created_at))]
+    wanted = [Order.account == desk.account, *desk.told(Order), *desk.within(question, col(Order.created_at))]
     wanted += [col(Order.symbol).in_(question.symbols)] if question.symbols else []
     wanted += _sided(question, Order.side) + _in_state(question)
     most = question.count or MOST
@@ -92,7 +92,7 @@ def _answered(session: Session, rows: Sequence[Order]) -> dict[str, str]:
 
 def _one_order(desk: Desk, question: Question) -> Answer:
     with desk.store.read() as session:
-        one = by_prefix(session, Order, question.ids[0])
+        one = found_order(session, desk, question.ids[0])
         answered = _answered(session, [one]).get(one.id, "")
         fills = session.exec(select(Fill).where(Fill.order_id == one.id).order_by(col(Fill.created_at))).all()
     lines = [f"{at_listing(one.market_at, one.symbol)}: {_ordered(one)}{answered}"]
@@ -126,7 +126,8 @@ def _facts_of_fill(one: Fill) -> dict[str, Any]:
 
 def _fills(desk: Desk, question: Question) -> list[Any]:
     """Return the conditions of a question's fills, those of options on its symbols included."""
-    wanted = [Fill.account == desk.account, *desk.within(question, col(Fill.created_at)), *_sided(question, Fill.side)]
+    wanted = [Fill.account == desk.account, *desk.told(Fill), *_sided(question, Fill.side)]
+    wanted += desk.within(question, col(Fill.created_at))
     if question.symbols:
         ordered = select(Order.id).where(Order.account == desk.account, col(Order.symbol).in_(question.symbols))
         wanted.append(or_(col(Fill.symbol).in_(question.symbols), col(Fill.order_id).in_(ordered)))

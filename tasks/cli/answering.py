@@ -32,7 +32,7 @@ from chordesk.tasks.cli import ask_running_desk
 from chordesk.tasks.cli.ask_running_desk import SIZE_BYTES, TAKEN, received
 from chordesk.tasks.cli.main import ended
 from chordesk.tasks.cli.root import build, command_for
-from chordesk.tasks.cli.shell import is_answered
+from chordesk.tasks.cli.shell import LeftToCaller, answers_here, is_answered
 from chordesk.tasks.services import parent_guard
 from chordesk.tasks.worker import sockets
 
@@ -221,7 +221,11 @@ def _answer(line: socket.socket, code: _Code) -> None:
     _become(request, written)
     if (command := _command(request["arguments"])) is None:
         return
-    found = ended(lambda: command.main(request["arguments"], "desk", standalone_mode=False))
+    answers_here()
+    try:
+        found = ended(lambda: command.main(request["arguments"], "desk", standalone_mode=False))
+    except LeftToCaller:
+        return
     data = json.dumps({"written": written, "code": found}).encode()
     line.settimeout(REQUEST_SECONDS)
     line.sendall(len(data).to_bytes(SIZE_BYTES, "big") + data)

@@ -53,6 +53,24 @@ def looks(nothing: str, *, as_json: str = "[]", answered: bool = True) -> Callab
     return marked
 
 
+class LeftToCaller(BaseException):
+    """A command that mostly looks has more to do: its caller runs it itself."""
+
+
+_FORKED: list[bool] = []  # not empty in a process that answers in place of the caller's own
+
+
+def leave_to_caller() -> None:
+    """Before a command that a running desk answers begins what is not a look: the caller's own process does it."""
+    if _FORKED:
+        raise LeftToCaller
+
+
+def answers_here() -> None:
+    """This process answers in place of the caller's."""
+    _FORKED.append(True)
+
+
 def is_answered(command: Callable[..., Any] | None) -> bool:
     return getattr(command, ANSWERED, False)
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from sqlalchemy import and_
 from sqlmodel import Session, col, func, select
 
+from chordesk.models import features
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import UsageError
 from chordesk.models.exchanges import zone_of
@@ -139,7 +140,7 @@ def changes(
 
 def _runs(session: Session, account: str, span: _Span) -> Iterator[Change]:
     ended = select(Run).where(Run.account == account, col(Run.state).in_(RUN_FINAL), span.has(col(Run.finished_at)))
-    ended = ended.where(col(Run.parent_run_id).is_(None))
+    ended = ended.where(col(Run.parent_run_id).is_(None), col(Run.kind).not_in(features.places("asides")))
     for run in session.exec(ended.order_by(col(Run.finished_at).desc()).limit(MOST)).all():
         if run.finished_at is not None:
             yield Change(kind="run", at=run.finished_at, subject="", text=outcome(session, run), run_id=run.id)

@@ -12,6 +12,7 @@ import sqlalchemy
 from sqlalchemy import case, func, or_
 from sqlmodel import Session, col, select
 
+from chordesk.models import features
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import UsageError
 from chordesk.models.groups import by_key
@@ -58,6 +59,8 @@ class RunFilter:
     backtests: bool = True  # with the runs that a backtest opened for its sessions
     account: str | None = None
     parent: str | None = None  # the run that opened it
+    asides: bool = False  # with the kinds that lists leave out, also where `kind` is None
+    where: tuple[Any, ...] = ()  # further conditions on Run
 
 
 class RunRow(Frozen):
@@ -146,6 +149,9 @@ def _conditions(wanted: RunFilter) -> list[Any]:
     for column, day in ((Run.created_at, wanted.day), (Run.market_now, wanted.market_day)):
         if day is not None:
             conditions.append(on_day(column, day))
+    if wanted.kind is None and wanted.parent is None and not wanted.asides:
+        conditions.append(col(Run.kind).not_in(features.places("asides")))
+    conditions += wanted.where
     if not wanted.with_children:
         conditions.append(col(Run.parent_run_id).is_(None))
     if not wanted.backtests:

@@ -222,10 +222,11 @@ class RunView(Frozen):
 
 
 def newest_run(session: Session, kind: str | None = None) -> Run:
-    """Return the newest run, of a kind or that no other run opened; never one of a backtest's sessions."""
+    """Return the newest run, of a kind or that no other run opened and lists have; never one of a backtest's
+    sessions."""
     newest = (col(Run.created_at).desc(), col(Run.id).desc())
-    wanted = Run.kind == kind if kind is not None else col(Run.parent_run_id).is_(None)
-    own = (wanted, ~opened_by_backtest())
+    told = [col(Run.parent_run_id).is_(None), col(Run.kind).not_in(features.places("asides"))]
+    own = ([Run.kind == kind] if kind is not None else told) + [~opened_by_backtest()]
     found = session.exec(select(Run).where(*own).order_by(*newest).limit(1)).first()
     if found is None:
         of = f" of the kind {kind}" if kind is not None else ""

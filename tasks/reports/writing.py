@@ -13,6 +13,7 @@ from sqlalchemy import update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, select
 
+from chordesk.models import features
 from chordesk.models.errors import DeskError
 from chordesk.models.settings.running_desk import BACKTEST
 from chordesk.models.states import RUN_FINAL, DocumentState, RunKind
@@ -37,7 +38,11 @@ def add_ended(session: Session, place: str, now: dt.datetime) -> None:
     known = select(RunDocumentCopy.run_id).where(RunDocumentCopy.run_id == Run.id)
     ended = session.exec(
         select(Run.id).where(
-            col(Run.state).in_(RUN_FINAL), col(Run.finished_at) >= now - CATCH_UP, own, ~known.exists()
+            col(Run.state).in_(RUN_FINAL),
+            col(Run.finished_at) >= now - CATCH_UP,
+            own,
+            ~known.exists(),
+            col(Run.kind).not_in(features.places("asides")),
         )
     ).all()
     if ended:

@@ -282,7 +282,7 @@ BROUGHT = {
     "settings_schema": {"toy_largest", "toy_note_days", "toy_post"},
 }  # fmt: skip
 # Members of a description that say how it is used, and bring nothing.
-SAID = {"name", "scope", "needs", "modules", "uses", "requires", "settings", "documents"}
+SAID = {"name", "scope", "scopes", "asides", "needs", "modules", "uses", "requires", "settings", "documents"}
 
 
 def test_each_thing_that_it_brings_is_there_while_it_is_on(installed: Path) -> None:

@@ -23,6 +23,7 @@ from starlette.requests import Request
 from chordesk.agents.calls.call_reader import coerced
 from chordesk.agents.desk_roles import roles_in
 from chordesk.agents.prompting import instructions
+from chordesk.models import features
 from chordesk.models.database.store import Store, require_current
 from chordesk.models.errors import DatabaseDown, NotFound
 from chordesk.models.settings import Settings
@@ -56,7 +57,8 @@ class RunResources:
         if self._store is None:
             return []
         query = select(Run).order_by(col(Run.created_at).desc()).limit(LISTED)
-        query = query.where(~opened_by_backtest() if self._run_id is None else col(Run.id) == self._run_id)
+        told = (~opened_by_backtest(), col(Run.kind).not_in(features.places("asides")))
+        query = query.where(*(told if self._run_id is None else (col(Run.id) == self._run_id,)))
         with self._store.read() as session:
             return [_resource(run) for run in session.exec(query)]
 

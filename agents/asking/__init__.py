@@ -1,0 +1,1 @@
+"""The clerk: the role that answers questions about the desk."""
