@@ -187,6 +187,10 @@ ALIASES: dict[str, str] = {
     "AUTONOMOUS_MAX_THREAD_TURNS": "max_thread_turns",
 }
 
+# Of settings that the next minor version no longer has, by name: what to write in their place. Until then each works,
+# with one line of warning where it is given.
+LEAVING: dict[str, str] = {}
+
 
 def _together(message: str, *names: str) -> PydanticCustomError:
     """Return an error about several settings at once; `names` lets the message show where each of them came from."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from chordesk.models import features
 from chordesk.models.errors import SettingError
 from chordesk.models.features import OFF
 from chordesk.models.files import expanded
-from chordesk.models.settings import ALIASES, Settings, running_desk
+from chordesk.models.settings import ALIASES, LEAVING, Settings, running_desk
 from chordesk.models.settings.running_desk import PUBLISHED, counts, snapshot_value
 from chordesk.models.settings.schema import SECRETS
 from chordesk.models.settings.variables import (
@@ -122,7 +122,7 @@ def load(
     if agree:
         _agree_on_places(settings, origins, theirs)
         _agree_on_features(theirs)
-    return Loaded(settings, origins, _not_read(environ, dotenv, cwd), theirs)
+    return Loaded(settings, origins, (*_not_read(environ, dotenv, cwd), *_leaving(origins)), theirs)
 
 
 def _read(read: Callable[[], dict[str, Any]], report: Report) -> dict[str, Any]:
@@ -140,6 +140,13 @@ def _not_read(environ: Mapping[str, str], dotenv: Mapping[str, str | None], cwd:
         return ()
     state = "on" if environ.get(switch) == "1" else "off"
     return (f"{switch} in {_upward(cwd, '.env')} is not read; it counts in the environment of `desk up`: here {state}",)
+
+
+def _leaving(origins: Mapping[str, Value]) -> Iterator[str]:
+    for name, instead in LEAVING.items():
+        if name in origins and origins[name].source != RUNNING:
+            found = origins[name]
+            yield f"{found.key} (from {found.source}) goes with the next minor version: {instead}"
 
 
 def _agree(origins: Mapping[str, Value], theirs: Mapping[str, Any]) -> None:

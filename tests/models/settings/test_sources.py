@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chordesk.models.errors import SettingError
-from chordesk.models.settings import ALIASES, LENSES, Settings
+from chordesk.models.settings import ALIASES, LEAVING, LENSES, Settings
 from chordesk.models.settings.schema import MARK
 from chordesk.models.settings.sources import load, load_for_halt
 from tests.models.settings.conftest import of
@@ -236,3 +236,15 @@ def test_features_are_switched_off_in_the_environment_alone(here: Path) -> None:
     (here / ".env").write_text("DESK_FEATURES_OFF=board\n")
     with pytest.raises(SettingError, match=r"DESK_FEATURES_OFF \(from .env\) has no effect there"):
         of(here)
+
+
+def test_a_setting_that_goes_with_the_next_version_works_and_is_named_where_it_is_given(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(LEAVING, "max_candidates", "write DESK_MOST")
+    given = load({"DESK_HOME": str(here), "SCREENER_MAX_CANDIDATES": "7"}, here)
+    assert given.settings.max_candidates == 7
+    assert given.warnings == (
+        "SCREENER_MAX_CANDIDATES (from environment) goes with the next minor version: write DESK_MOST",
+    )
+    assert load({"DESK_HOME": str(here)}, here).warnings == ()
