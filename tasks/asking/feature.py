@@ -40,7 +40,7 @@ FEATURE = Feature(
         "ask": Command(f"{_TASKS}.commands", "Look", "Ask the desk: why, what changed, what it holds and costs.")
     },
     answers=(f"{_TASKS}.lookup:answer",),
-    routes=(f"{_TASKS}.routes:router", f"{_TASKS}.ask_routes:router"),
+    routes=(f"{_TASKS}.routes:router", f"{_TASKS}.routes:asks_router"),
     scopes={"asks": "start"},
     views=(View("/ask", "Ask", "of/asking/ask", part="Ask", menu=True, key="k"),),
     pages=(_TASKS,),
