@@ -100,7 +100,7 @@ def open_backtest(
         "arm": arm,
         "changes": given,
         "symbols": symbols_of_walk(settings.universe, desk.market_for(days[-1]), days),
-        "parallel": settings.memory == "off" and settings.rounds == 0,
+        "parallel": settings.memory == "off" and settings.rounds == 0 and settings.reuse == "off",
     }
     return _open(app, asked, days, settings, desk.market_for(days[0]), look=look)
 

@@ -75,8 +75,9 @@ _NO_RATE = 1_000_000
 
 
 def settings_of_walk(settings: Settings, memory: str, rounds: int, universe: str | None) -> Settings:
-    """Paper as the broker, orders without a person, no limit by real time."""
-    asked = {"memory": memory, "rounds": rounds, **({"universe": universe} if universe else {})}
+    """Paper as the broker, orders without a person, no limit by real time. Each session is judged anew: that reports
+    count again is for an arm to say."""
+    asked = {"memory": memory, "rounds": rounds, "reuse": "off", **({"universe": universe} if universe else {})}
     always = {"broker": "paper", "trader_live": True, "approval": "auto", "max_orders_per_minute": _NO_RATE}
     return with_values(settings, {**asked, **always})
 

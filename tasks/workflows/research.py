@@ -184,7 +184,7 @@ WORKFLOWS = (
                 body=StepKind.CONCLUDE,
                 also_in=(RunKind.SCREEN, RunKind.TRADE, RunKind.ANALYZE),
                 after="`merge` or the run; the `report` of the role that its own follows",
-                writes=("report", "question", "thesis_question", "role_schedule"),
+                writes=("report", "report_basis", "question", "thesis_question", "role_schedule"),
             ),
             StepSpec(
                 *(StepKind.CONCLUDE, "ops", reduce_to_verdict, "research", "verdicts"),

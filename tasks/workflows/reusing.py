@@ -28,7 +28,6 @@ from chordesk.agents.roles import SKEPTIC, offered
 from chordesk.models.answers import Grounding, ReportStatus
 from chordesk.models.outside import inflated
 from chordesk.models.settings import Settings
-from chordesk.models.settings.running_desk import is_backtest
 from chordesk.models.states import REUSED
 from chordesk.models.tables.board import VerdictQuestion
 from chordesk.models.tables.orders import Position
@@ -101,9 +100,9 @@ def said(run_id: str, age_hours: float, checked: int) -> str:
 
 
 def may_reuse(settings: Settings, role: Role, step: ClaimedStep) -> bool:
-    """Not where a person asks, for the skeptic and for roles that read others, and not in masked runs and backtests,
-    which have cassettes."""
-    if settings.reuse == "off" or settings.mask or is_backtest(settings.account) or role.key == SKEPTIC or role.reads:
+    """Not where a person asks, for the skeptic and for roles that read others, and not in masked runs, whose
+    names are others each time."""
+    if settings.reuse == "off" or settings.mask or role.key == SKEPTIC or role.reads:
         return False
     return str(step.payload.get("roles", {}).get(role.key)) != DueReason.MANUAL
 
@@ -219,7 +218,7 @@ def look_at_shard(desk: Desk, step: ClaimedStep, subject: Mapping[str, Any]) -> 
     could be asked again."""
     context = desk.tool_context(step.run_id)
     settings = context.settings
-    if settings.reuse == "off" or settings.mask or is_backtest(settings.account):
+    if settings.reuse == "off" or settings.mask:
         return None
     role = offered(role_of(step.role, settings), settings)
     from chordesk.tasks.worker.step_turns import with_market  # of a worker: what lists workflows has no turns

@@ -380,7 +380,7 @@ WORKFLOWS = (
                 turn=True,
                 fan_out="group",
                 after="`screen`, or the step of its lens's rule",
-                writes=("screen_hit",),
+                writes=("screen_hit", "shard_basis"),
             ),
             StepSpec(
                 *(StepKind.MERGE, "ops", merge_hits, "screener"),

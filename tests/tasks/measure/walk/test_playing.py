@@ -26,12 +26,12 @@ from chordesk.models.errors import UsageError
 from chordesk.models.settings.running_desk import backtest_account
 from chordesk.models.settings.sources import load_settings
 from chordesk.models.shortages import Shortage
-from chordesk.models.states import RUN_FINAL, RunState, StepState
+from chordesk.models.states import REUSED, RUN_FINAL, RunState, StepState
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Attempt, BacktestSession, Run, Step, Verdict
 from chordesk.tasks.measure.backtest import open_backtest, open_experiment, parsed, resume_backtest
 from chordesk.tasks.measure.backtest_command import walking
-from chordesk.tasks.measure.backtest_sessions import Day, Walk, session_row, trials_of
+from chordesk.tasks.measure.backtest_sessions import Day, Walk, session_row, settings_of_walk, trials_of
 from chordesk.tasks.measure.experiment_view import experiment
 from chordesk.tasks.measure.leaks import audits
 from chordesk.tasks.measure.playing import Player
@@ -133,6 +133,17 @@ def test_all_tables_are_as_workers_leave_them(playing: PlayingDesk, memory: str,
     assert found["fill"]
     for table, rows in expected.items():
         assert found[table] == rows, table
+
+
+def test_reports_count_again_in_an_arm_that_says_so(playing: PlayingDesk) -> None:
+    """One after another, since a session reads what the one before wrote; and not because the desk is set so."""
+    app = playing.player.app
+    wide = {"reuse": "near", "reuse_tolerance": 0.5}
+    set_so = settings_of_walk(app.desk.settings.model_copy(update=wide), "off", 0, None)
+    done = playing.ended(open_backtest(app, FIRST, LAST, universe="AAPL,KO", changes=wide))
+    with playing.store.read() as session:
+        statuses = {step.result.get("status") for step in session.exec(select(Step)).all()}
+    assert (set_so.reuse, done.params["parallel"], REUSED in statuses) == ("off", False, True)
 
 
 def test_what_is_played_here_waits_for_no_worker_and_what_was_left_names_it_once(playing: PlayingDesk) -> None:
