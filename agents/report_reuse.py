@@ -25,7 +25,13 @@ from chordesk.models.answers import output_schema
 from chordesk.models.settings import Settings
 
 # Move with the clock alone, or are of the turn.
-_OF_TODAY = frozenset({"cite", "asOf", "date", "session", "previousSession", "source", "pricedAt", "quotedAt"})
+_OF_TODAY = frozenset({
+    "cite", "asOf", "date", "session", "previousSession", "source", "pricedAt", "quotedAt",
+    "sessions", "highSessions",  # of a history that is a session longer each day
+})  # fmt: skip
+_AGE = re.compile(r", -?\d+ days old")  # at the end of what is said of a quarter
+# Of headlines counted by day: a window moves on by itself, what is new in it does not.
+_BY_DAY, _OF_WINDOW = "byDay", frozenset({"since", "headlines", "bySource"})
 _TITLES = ("headline", "title")
 RSI_POINTS = 150  # of a tolerance: 3 points at 2 %
 BANDS = (1, 5, 20)  # days to an event: at most 1, 2 to 5, 6 to 20, more
@@ -88,16 +94,29 @@ def difference(then: Any, now: Any, tolerance: float, path: str) -> str | None:
     if _is_number(then) and _is_number(now):
         same = _close(path.rpartition(".")[2], float(then), float(now), tolerance)
         return None if same else f"{path} {then:g} -> {now:g}"
+    if isinstance(then, str) and isinstance(now, str) and _AGE.sub("", then) == _AGE.sub("", now):
+        return None
     return f"{path} is another"
 
 
 def _of_mappings(then: Mapping[str, Any], now: Mapping[str, Any], tolerance: float, path: str) -> str | None:
-    for name in sorted({*then, *now} - _OF_TODAY):
+    names = {*then, *now} - _OF_TODAY
+    if _BY_DAY in then and _BY_DAY in now:
+        names -= _OF_WINDOW
+        then = {**then, _BY_DAY: _still_counted(then[_BY_DAY], now[_BY_DAY])}
+    for name in sorted(names):
         if (name in then) != (name in now):
             return f"{path}.{name} is {'new' if name in now else 'gone'}"
         if (found := difference(then[name], now[name], tolerance, f"{path}.{name}")) is not None:
             return found
     return None
+
+
+def _still_counted(then: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
+    """Without the days that have left the window since. What is no day is the count of the days before those."""
+    first = min((day for day in now if day[:1].isdigit()), default="a")  # after each day, where none is left
+    kept = {day: count for day, count in then.items() if first <= day and day[:1].isdigit()}
+    return kept | {name: count for name, count in now.items() if not name[:1].isdigit()}
 
 
 def _of_lists(then: list[Any], now: list[Any], tolerance: float, path: str) -> str | None:

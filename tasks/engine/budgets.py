@@ -81,6 +81,22 @@ class DayUse(Frozen):
     cost: Cost
 
 
+class Reused(Frozen):
+    """What was not asked anew (DESK_REUSE): reports and shards of screens, and the tokens of their first turns."""
+
+    reports: int = 0
+    shards: int = 0
+    tokens: int = 0
+
+    def __str__(self) -> str:
+        of = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in self._counts if count]
+        return f"{', '.join(of) or 'nothing'}; {self.tokens:,} tokens not spent"
+
+    @property
+    def _counts(self) -> list[tuple[int, str]]:
+        return [(self.reports, "report"), (self.shards, "shard")]
+
+
 def used_up(session: Session, settings: Settings, run_id: str, unwritten: int = 0) -> BudgetUse | None:
     """None while both have something left. unwritten: tokens of the run's turns that are not in the database yet."""
     for one in usage_of_budgets(session, settings, run_id):
@@ -149,6 +165,15 @@ def use_of_day(session: Session, settings: Settings) -> DayUse:
     tokens = _tokens(session, col(Turn.id) >= first) - _simulated(session, first)
     rows = session.execute(_spent(col(Turn.id) >= first, (col(Turn.provider), col(Turn.model)))).all()
     return DayUse(tokens=tokens, cost=_cost(rows, prices(settings.prices)))
+
+
+def reused_of_day(session: Session) -> Reused:
+    """Of runs that were opened today; a backtest's sessions are past ones."""
+    found = col(Run.summary)["reused"]
+    sums = (func.coalesce(func.sum(found[name].as_integer()), 0) for name in Reused.model_fields)
+    own = col(Run.id) >= _first_id(utcnow()), col(Run.account).not_like(f"{BACKTEST}%")
+    row = session.connection().execute(sqlalchemy.select(*sums).where(*own)).one()
+    return Reused(**dict(zip(Reused.model_fields, row, strict=True)))
 
 
 def cut_short(session: Session, run_id: str) -> str | None:

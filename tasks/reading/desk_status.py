@@ -48,7 +48,7 @@ from chordesk.models.tables.runs import Run, Step, Sweep
 from chordesk.models.text import span
 from chordesk.tasks import life
 from chordesk.tasks.approval_requests import WaitingOrder, WaitingRequest, waiting
-from chordesk.tasks.engine.budgets import DayUse, use_of_day
+from chordesk.tasks.engine.budgets import DayUse, Reused, reused_of_day, use_of_day
 from chordesk.tasks.engine.kinds import QUEUES, WORKER_QUEUES
 from chordesk.tasks.engine.leases import NO_SWEEP_SECONDS
 from chordesk.tasks.engine.limits import parked_models, turns_in_flight, turns_waiting
@@ -178,7 +178,7 @@ class DatabaseState(Frozen):
     phases: turns that take long, by what they do. trading: whether the account may trade; why: the reason where it may
     not. halts: of every account that may not trade, or only give exposure back. equity: of the account's newest mark,
     None before the first. plans: of the positions. scheduled: entries that start runs. unprotected: shares
-    without the stop that they ought to have. Features add parts of their own."""
+    without the stop that they ought to have. reused: of the runs of this UTC day. Features add parts of their own."""
 
     trading: TradingState
     why: str
@@ -192,6 +192,7 @@ class DatabaseState(Frozen):
     plans: list[PositionPlanRow]
     scheduled: list[str]
     unprotected: list[LackingStop]
+    reused: Reused = Reused()
 
 
 @cache
@@ -554,6 +555,7 @@ def database_state(session: Session, settings: Settings) -> DatabaseState:
         plans=position_plans(session, settings.account),
         scheduled=[one.name for one in entries(session, settings) if one.starts],
         unprotected=[LackingStop.of(row) for row in unprotected(session, settings)],
+        reused=reused_of_day(session),
         **run_parts.read(session, settings, made, "status"),
     )
 

@@ -11,7 +11,7 @@ from chordesk.models.market import legs_of, parse_contract
 from chordesk.models.model_prices import AS_OF, NO_PRICE, is_listed
 from chordesk.models.text import span
 from chordesk.tasks.cli.output import tally
-from chordesk.tasks.engine.budgets import BudgetUse, Cost
+from chordesk.tasks.engine.budgets import BudgetUse, Cost, Reused
 from chordesk.tools.decimals import exact, plain
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ def figures(summary: Mapping[str, Any]) -> list[str]:
         f"budgets: {budgets([BudgetUse.model_validate(one) for one in summary['budgets']])}",
     ]
     if (again := summary.get("reused")) is not None:
-        of = f"{again['reports']} reports, {again['shards']} shards of screens"
-        lines.append(f"reused: {of}, {again['tokens']:,} tokens not spent")
+        lines.append(f"reused: {Reused.model_validate(again)}")
     counted = {"hits by lens": summary["lenses"], "tools called": summary["tools"]}
     return lines + [f"{name}: {tally(counts)}" for name, counts in counted.items() if counts]
 

@@ -21,6 +21,7 @@ from chordesk.tasks.cli.output import paragraph, table, tally
 from chordesk.tasks.cli.shell import desk_line, standing_line
 from chordesk.tasks.cli.show.amount_text import tokens
 from chordesk.tasks.cli.show.run_display import PHASES, shown_parts
+from chordesk.tasks.engine.budgets import Reused
 from chordesk.tasks.life import State
 from chordesk.tools.risk.codes import shown
 
@@ -171,6 +172,8 @@ def _database(found: DatabaseState) -> list[RenderableType]:
     last = found.sweep
     if last.seconds is not None:
         parts.append(Text(f"last sweep: {span(last.seconds)} ago, {tally(last.found)}"))
+    if found.reused != Reused():
+        parts.append(Text(f"counted again today: {found.reused}"))
     parts += [Text(str(one), style="yellow" if one.due else "") for one in found.plans]
     parts += [
         Text(f"without a stop: {one.quantity:g} {one.symbol} ({paragraph(one.why)})", style="yellow")

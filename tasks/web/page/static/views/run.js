@@ -183,8 +183,9 @@ function Head({ run, waits }) {
 /** What was not asked again, since the tools still answer as they did. */
 function reusedOf(found) {
   if (!found) return undefined;
-  const shards = found.shards > 0 && `, ${count(found.shards)} of shards`;
-  return html`${numOf(count(found.reports))} reports${shards} ${quietOf(`${count(found.tokens)} tokens not spent`)}`;
+  const of = [[found.reports, 'report'], [found.shards, 'shard']].filter(([number]) => number > 0)
+    .map(([number, name]) => `${count(number)} ${name}${number === 1 ? '' : 's'}`);
+  return html`${numOf(of.join(', '))} ${quietOf(`${count(found.tokens)} tokens not spent`)}`;
 }
 
 const PHASES = { waiting: 'waiting for a first token', reasoning: 'reasoning', writing: 'writing',
