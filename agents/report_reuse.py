@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -33,7 +33,13 @@ _AGE = re.compile(r", -?\d+ days old")  # at the end of what is said of a quarte
 # Of headlines counted by day: a window moves on by itself, what is new in it does not.
 _BY_DAY, _OF_WINDOW = "byDay", frozenset({"since", "headlines", "bySource"})
 _TITLES = ("headline", "title")
-RSI_POINTS = 150  # of a tolerance: 3 points at 2 %
+# What a last price that is another by a tolerance makes of figures of many sessions, by their formulas; where these
+# depend on how much a name moves, it is one that moves 1 % a session. RSI of 14: 50 / 14 / 0.01 points. MACD: the price
+# times the last one's weight in its two means, and of its signal a fifth of it. ATR: price / 14. ADX: 75 points, of a
+# share of a range of 1.5 % in two means of 14. Volatility of 20: its square by 252 / 20 of the last return's square.
+RSI_POINTS, ADX_POINTS = 350, 75  # 7 points at 2 %; 1.5
+_MOVE, _YEAR, _MACD, _SIGNAL, _ATR = 0.01, 252 / 20, 2 / 13 - 2 / 27, 2 / 10, 1 / 14
+_PRICES = ("close", "lastClose")
 BANDS = (1, 5, 20)  # days to an event: at most 1, 2 to 5, 6 to 20, more
 _EVENT = re.compile(r"days(?:until|to)", re.IGNORECASE)
 # Of a base rate: that they move with each day says nothing, its state counts.
@@ -82,24 +88,27 @@ def question_basis(brief: Mapping[str, Any], *, held: bool) -> dict[str, Any]:
     }
 
 
-def difference(then: Any, now: Any, tolerance: float, path: str) -> str | None:
+def difference(then: Any, now: Any, tolerance: float, path: str, price: float | None = None) -> str | None:
     """Return the first thing that differs, by its path and with its figures; None where nothing does. tolerance: as a
-    fraction, 0 for the same. No text of an answer is in it: those come from outside."""
+    fraction, 0 for the same. price: of the row. No text of an answer is in it: those come from outside."""
     if then == now:
         return None  # most are, and to look into them takes a hundred times as long
     if isinstance(then, Mapping) and isinstance(now, Mapping):
-        return _of_mappings(then, now, tolerance, path)
+        return _of_mappings(then, now, tolerance, path, price)
     if isinstance(then, list) and isinstance(now, list):
-        return _of_lists(then, now, tolerance, path)
+        return _of_lists(then, now, tolerance, path, price)
     if _is_number(then) and _is_number(now):
-        same = _close(path.rpartition(".")[2], float(then), float(now), tolerance)
+        same = _close(path.rpartition(".")[2], float(then), float(now), tolerance, price)
         return None if same else f"{path} {then:g} -> {now:g}"
     if isinstance(then, str) and isinstance(now, str) and _AGE.sub("", then) == _AGE.sub("", now):
         return None
     return f"{path} is another"
 
 
-def _of_mappings(then: Mapping[str, Any], now: Mapping[str, Any], tolerance: float, path: str) -> str | None:
+def _of_mappings(
+    then: Mapping[str, Any], now: Mapping[str, Any], tolerance: float, path: str, price: float | None
+) -> str | None:
+    price = next((float(then[name]) for name in _PRICES if _is_number(then.get(name))), price)
     names = {*then, *now} - _OF_TODAY
     if _BY_DAY in then and _BY_DAY in now:
         names -= _OF_WINDOW
@@ -107,7 +116,7 @@ def _of_mappings(then: Mapping[str, Any], now: Mapping[str, Any], tolerance: flo
     for name in sorted(names):
         if (name in then) != (name in now):
             return f"{path}.{name} is {'new' if name in now else 'gone'}"
-        if (found := difference(then[name], now[name], tolerance, f"{path}.{name}")) is not None:
+        if (found := difference(then[name], now[name], tolerance, f"{path}.{name}", price)) is not None:
             return found
     return None
 
@@ -119,13 +128,13 @@ def _still_counted(then: Mapping[str, int], now: Mapping[str, int]) -> dict[str,
     return kept | {name: count for name, count in now.items() if not name[:1].isdigit()}
 
 
-def _of_lists(then: list[Any], now: list[Any], tolerance: float, path: str) -> str | None:
+def _of_lists(then: list[Any], now: list[Any], tolerance: float, path: str, price: float | None) -> str | None:
     """Rows with a name are the same rows in any order; of headlines and plain values the sets count."""
     if not (keyed := [*map(_key, then), *map(_key, now)]) or None in keyed:
         if len(then) != len(now):
             return f"{path}: {len(then)} -> {len(now)}"
         pairs = zip(then, now, strict=True)
-        return next((one for a, b in pairs if (one := difference(a, b, tolerance, path)) is not None), None)
+        return next((one for a, b in pairs if (one := difference(a, b, tolerance, path, price)) is not None), None)
     old, new = ({_key(one): one for one in rows} for rows in (then, now))
     if fresh := new.keys() - old.keys():
         return f"{path}: {len(fresh)} new"
@@ -133,7 +142,7 @@ def _of_lists(then: list[Any], now: list[Any], tolerance: float, path: str) -> s
         return f"{path}: {len(gone)} gone"
     named = sorted((str(key), key) for key in old)
     rows = ((old[key], new[key]) for _, key in named if isinstance(old[key], Mapping) and not _is_headline(old[key]))
-    return next((one for a, b in rows if (one := difference(a, b, tolerance, path)) is not None), None)
+    return next((one for a, b in rows if (one := difference(a, b, tolerance, path, price)) is not None), None)
 
 
 def _key(row: Any) -> str | None:
@@ -154,14 +163,16 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _close(name: str, then: float, now: float, tolerance: float) -> bool:
-    """Prices and ratios may differ by the tolerance, and so may what a return comes to: 1.05 for one of 5 %. RSI may by
-    so many points, days to an event within their band, counts not at all."""
+def _close(name: str, then: float, now: float, tolerance: float, price: float | None) -> bool:
+    """Prices and ratios may differ by the tolerance, and so may what a return comes to: 1.05 for one of 5 %. Figures of
+    many sessions may by what that makes of them, days to an event within their band, counts not at all."""
     if not tolerance:
         return then == now
     field = field_of(name)
-    if "rsi" in field.concepts:
-        return abs(now - then) <= RSI_POINTS * tolerance
+    if (most := _of_sessions(name, field.concepts, tolerance, price)) is not None:
+        return abs(now - then) <= most
+    if name.startswith("volatility"):
+        return abs(now * now - then * then) <= _YEAR * tolerance * (tolerance + 2 * _MOVE)
     if field.kind == "days" or _EVENT.match(name):
         return _band(then) == _band(now)
     if field.kind == "count":
@@ -169,6 +180,19 @@ def _close(name: str, then: float, now: float, tolerance: float) -> bool:
     if field.kind == "fraction" or ("average" in field.concepts and max(abs(then), abs(now)) < 1):
         then, now = 1 + then, 1 + now
     return abs(now - then) <= tolerance * abs(then) + 1e-12
+
+
+def _of_sessions(name: str, concepts: Collection[str], tolerance: float, price: float | None) -> float | None:
+    """Return how far apart a figure of many sessions may be; None of another one, and where its price is not known."""
+    if "rsi" in concepts:
+        return RSI_POINTS * tolerance
+    if "adx" in concepts:
+        return ADX_POINTS * tolerance
+    if price is None:
+        return None
+    if "macd" in concepts:
+        return _MACD * (_SIGNAL if "signal" in concepts else 1) * tolerance * price
+    return _ATR * tolerance * price if name.startswith("atr") else None
 
 
 def _band(days: float) -> int:

@@ -39,20 +39,21 @@ class Moved(Research):
         return now
 
 
-def moved(value: Any, moves: random.Random, path: str) -> Any:
+def moved(value: Any, moves: random.Random, path: str, price: float | None = None) -> Any:
     """Return a value in which each figure has moved within its own tolerance."""
     if isinstance(value, Mapping):
-        return {name: moved(one, moves, f"{path}.{name}") for name, one in value.items()}
+        price = value.get("close", value.get("lastClose", price))
+        return {name: moved(one, moves, f"{path}.{name}", price) for name, one in value.items()}
     if isinstance(value, list):
-        return [moved(one, moves, path) for one in value]
+        return [moved(one, moves, path, price) for one in value]
     if not isinstance(value, int | float) or isinstance(value, bool):
         return value
     way = moves.uniform(-1, 1)
     for part in STEPS:
-        for far in (3.0, TOLERANCE * abs(value), TOLERANCE):  # points of RSI, a share of a price, what a return may be
+        for far in (7.0, TOLERANCE * abs(value), TOLERANCE):  # points of RSI, a share of a price, what a return may be
             other = value + part * way * far
             other = round(other) if isinstance(value, int) else other
-            if other != value and difference(value, other, TOLERANCE, path) is None:
+            if other != value and difference(value, other, TOLERANCE, path, price) is None:
                 return other
     return value
 
