@@ -35,6 +35,7 @@ OF_FEATURES: tuple[str, ...] = ("ibkr_account",)
 # .env names it.
 BROUGHT = (
     "provider_key", "sec_identity", "notify_channels", "messengers_telegram_token",
+    "messengers_slack_bot_token", "messengers_slack_app_token",
     "alpaca_api_key", "alpaca_secret_key", "alpaca_data_api_key", "alpaca_data_secret_key", *OF_FEATURES,
     "anthropic_api_key", "anthropic_auth_token", "openai_api_key", "gemini_api_key", "google_api_key",
     "mistral_api_key", "deepseek_api_key", "groq_api_key", "openrouter_api_key", "xai_api_key",

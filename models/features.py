@@ -236,11 +236,18 @@ class Program:
 class Messenger:
     """A service on which people write to the desk and are written to, run by the process that notifies. setting: where
     it is set, the messenger runs. build: "module:function" of the settings and a Store, returns a `Messenger` of
-    `tasks/notifications/messengers.py`."""
+    `tasks/notifications/messengers.py`. more: its other settings that are secret; sign: with which commands begin
+    there."""
 
     setting: str
     build: str
     shown: str  # its name for people
+    more: tuple[str, ...] = ()
+    sign: str = "/"
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        return (self.setting, *self.more)
 
 
 MessengerEntry = Messenger

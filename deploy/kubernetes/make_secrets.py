@@ -33,7 +33,14 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "trade": PLACES,
     "beat": PLACES,
     "api": (*PLACES, "api_token"),
-    "notify": ("database_url", "provider_url", "notify_channels", "messengers_telegram_token"),
+    "notify": (
+        "database_url",
+        "provider_url",
+        "notify_channels",
+        "messengers_telegram_token",
+        "messengers_slack_bot_token",
+        "messengers_slack_app_token",
+    ),
 }
 NEEDS = {"notify": "DESK_NOTIFY_CHANNELS"}  # a pod that has nothing to do without it
 # Keys that no setting holds, by pod: each is a file, which a variable names.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
-from sqlalchemy import JSON, BigInteger
+from sqlalchemy import JSON, BigInteger, Column
 from sqlmodel import Field
 
 from chordesk.models.tables.columns import Dated, DeskTable, Identified, Utc
@@ -56,13 +57,15 @@ class MessengersPerson(Identified, Dated, table=True):
 
 
 class MessengersUpdate(DeskTable, table=True):
-    """An update that was acted on, so that a repeat of it does nothing. what: what it was taken for."""
+    """An update that was acted on, so that a repeat of it does nothing. what: what it was taken for; received: it was
+    kept to be acted on, with all of it in `given`."""
 
     messenger: str = Field(primary_key=True)
     number: int = Field(primary_key=True, sa_type=BigInteger)
     at: dt.datetime = Field(sa_type=Utc, index=True)
     user: str | None = None
     what: str
+    given: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))
 
 
 class MessengersMessage(Identified, Dated, table=True):

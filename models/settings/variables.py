@@ -95,7 +95,7 @@ def _unusable(variable: str, path: str, why: str, remedy: str) -> SettingError:
 PREFIX = "DESK_"
 # The desk's own secrets that only some of its processes have use for; the others are started without, and forget them.
 OWN_SECRETS = frozenset({"provider_key", "api_token", "flower_auth", "message_key", "notify_channels"}) | {
-    one.setting for one in MESSENGERS.values() if one.setting in SECRETS
+    name for one in MESSENGERS.values() for name in one.settings if name in SECRETS
 }
 CONFIG_VARIABLE = "DESK_CONFIG"
 JSON_VARIABLE = "AUTONOMOUS_CONFIG_JSON"

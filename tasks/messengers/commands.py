@@ -51,7 +51,7 @@ def pair(
         bot = session.get(MessengersBot, messenger)
     whom = f"@{bot.name}" if bot is not None and bot.name else "the desk's bot"
     minutes = CODE_LIFE.total_seconds() / 60
-    print_line(f"in a private chat with {whom}, within {minutes:g} minutes: /pair {code}")
+    print_line(f"in a private chat with {whom}, within {minutes:g} minutes: {MESSENGERS[messenger].sign}pair {code}")
 
 
 @commands.command("list")

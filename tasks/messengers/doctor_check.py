@@ -11,6 +11,7 @@ from chordesk.models.messengers.tables import MessengersBot
 from chordesk.models.settings.schema import MESSENGERS
 from chordesk.tasks.doctor.check import Check, CheckContext, CheckEntry, not_made, ok, warn
 from chordesk.tasks.messengers import people
+from chordesk.tools.risk.codes import variable_name
 
 
 def messengers(context: CheckContext) -> Check:
@@ -18,6 +19,11 @@ def messengers(context: CheckContext) -> Check:
     settings = context.settings
     set_here = [one.shown for one in MESSENGERS.values() if getattr(settings, one.setting, None) is not None]
     shown = ", ".join(set_here) or "no bot is set here"
+    for one in MESSENGERS.values():
+        given = [name for name in one.settings if getattr(settings, name, None) is not None]
+        if given and len(given) < len(one.settings):
+            lacking = next(name for name in one.settings if name not in given)
+            return warn(f"{one.shown} has one of its tokens alone", f"set {variable_name(lacking)}, too")
     if not_made(context) or len(set(current(settings.database))) > 1:
         return ok(shown)
     with closing(Store(settings.database)) as store, store.read() as session:

@@ -9,7 +9,16 @@ FEATURE = Feature(
     modules=("chordesk.models.messengers", _TASKS),
     uses=("notifications",),
     commands={"chat": Command(f"{_TASKS}.commands", "Operate", "People who ask and answer from a messenger.")},
-    messengers={"telegram": Messenger("messengers_telegram_token", f"{_TASKS}.telegram:build", "Telegram")},
+    messengers={
+        "telegram": Messenger("messengers_telegram_token", f"{_TASKS}.telegram:build", "Telegram"),
+        "slack": Messenger(
+            "messengers_slack_bot_token",
+            f"{_TASKS}.slack:build",
+            "Slack",
+            more=("messengers_slack_app_token",),
+            sign="",
+        ),
+    },
     checks=(f"{_TASKS}.doctor_check:CHECK",),
     documents=("chat.md",),
     settings_schema="chordesk.models.messengers.settings:MessengersSettings",

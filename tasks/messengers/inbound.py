@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import structlog
-from sqlmodel import Session
+from sqlmodel import Session, col, select
 
 from chordesk.models.database.lookup import ACTS, by_prefix
 from chordesk.models.database.store import Store
@@ -37,6 +37,7 @@ log = structlog.get_logger(__name__)
 FRESH = dt.timedelta(minutes=2)  # what approves or denies is at most so old
 CLOCKS_DIFFER = dt.timedelta(minutes=1)
 MOST_TEXT = 20_000
+RECEIVED = "received"  # what an update is that was kept and not acted on yet
 MOST_QUESTIONS = 30  # that wait for one person
 HELP = """/status /holdings /orders /changes /cost /runs: what is
 /why SYMBOL: why it was bought, sold or left
@@ -66,6 +67,16 @@ class Incoming:
     press: str | None = None
     press_id: str = ""
 
+    def kept(self) -> dict[str, Any]:
+        """Return the update as JSON, without its number."""
+        given = {name: getattr(self, name) for name in ("user", "chat", "private", "text", "press", "press_id")}
+        return {**given, "at": self.at.isoformat() if self.at is not None else None}
+
+    @classmethod
+    def of_kept(cls, number: int, given: Mapping[str, Any]) -> Incoming:
+        at = given.get("at")
+        return cls(number, **{**given, "at": dt.datetime.fromisoformat(at) if at is not None else None})
+
 
 class NotHeld(Exception):
     """Another process has taken over: what was done in this transaction is undone."""
@@ -82,6 +93,27 @@ class Inbox:
     shown: str
     holds: Callable[[Session], bool]
     confirm: str = "real"
+    toasts: bool = True  # a press has a small answer of its own
+
+    def receive(self, one: Incoming) -> bool:
+        """Keep an update before it is acted on, for a messenger that gives it once alone; False for one that was kept
+        before. `take` acts on it, in this process or in one that follows. Raises NotHeld."""
+        row = Update(messenger=self.messenger, number=one.number, at=utcnow(), user=one.user, what=RECEIVED)
+        row.given = one.kept()
+        with self.store.session() as session:
+            if not self.holds(session):
+                raise NotHeld
+            return bool(session.connection().execute(absent_insert(session, Update), row.model_dump()).rowcount)
+
+    def received(self) -> list[Incoming]:
+        """Return what was kept and not acted on, the oldest first."""
+        with self.store.read() as session:
+            rows = session.exec(
+                select(Update)
+                .where(Update.messenger == self.messenger, Update.what == RECEIVED)
+                .order_by(col(Update.at), col(Update.number))
+            ).all()
+        return [Incoming.of_kept(row.number, row.given or {}) for row in rows]
 
     def take(self, one: Incoming, polled_at: dt.datetime | None) -> None:
         """Act on an update unless that was done before. polled_at: up to when all updates had been fetched before.
@@ -89,7 +121,8 @@ class Inbox:
         with self.store.read() as session:
             if not self.holds(session):
                 raise NotHeld
-            if session.get(Update, (self.messenger, one.number)) is not None:
+            known = session.get(Update, (self.messenger, one.number))
+            if known is not None and known.what != RECEIVED:
                 return
             person = _person(session, self.messenger, one)
         halted = self._halt(person) if person is not None and _command(one)[0] == "halt" else None
@@ -106,10 +139,11 @@ class Inbox:
             if not self.holds(session):
                 raise NotHeld
             row = Update(messenger=self.messenger, number=one.number, at=utcnow(), user=one.user, what="taken")
-            if not session.connection().execute(absent_insert(session, Update), row.model_dump()).rowcount:
+            is_new = session.connection().execute(absent_insert(session, Update), row.model_dump()).rowcount
+            noted = session.get_one(Update, (self.messenger, one.number), with_for_update=True, populate_existing=True)
+            if not is_new and noted.what != RECEIVED:
                 return
-            noted = session.get_one(Update, (self.messenger, one.number))
-            noted.what = act(session)
+            noted.what, noted.given = act(session), None
             session.add(noted)
         log.info("messengers.taken", update=one.number, what=noted.what)
 
@@ -159,9 +193,16 @@ class _Acting:
 
     def _say(self, session: Session, person: MessengersPerson, text: str) -> None:
         """Answer: a press by its small note and a message, a text by a message."""
-        if self._one.press is not None:
+        if self._one.press is not None and self._inbox.toasts:
             messages.toast(session, person, self._one.press_id, messages.plain(text))
         messages.reply(session, person, messages.plain(text))
+
+    def _note(self, session: Session, person: MessengersPerson, text: str) -> None:
+        """Answer a press that changes nothing: by its small note alone, where there is one."""
+        if self._inbox.toasts:
+            messages.toast(session, person, self._one.press_id, messages.plain(text))
+        else:
+            messages.reply(session, person, messages.plain(text))
 
     def _pair(self, session: Session, code: str) -> str:
         one, now = self._one, utcnow()
@@ -247,7 +288,7 @@ class _Acting:
     def _press(self, session: Session, person: MessengersPerson, data: str) -> str:
         button = session.get(MessengersButton, people.digest(data), with_for_update=True, populate_existing=True)
         if button is None:
-            messages.toast(session, person, self._one.press_id, "That button is not known any more.")
+            self._note(session, person, "That button is not known any more.")
             return "unknown_button"
         if button.person_id != person.id:
             return "button_of_another"
@@ -257,7 +298,7 @@ class _Acting:
         row = asked_of(session, button.target)
         fate = cards.fate_of(row, utcnow(), messages.zone_of(self._settings))
         if fate is not None or button.used_at is not None:
-            messages.toast(session, person, self._one.press_id, messages.plain(fate or "That was pressed already."))
+            self._note(session, person, fate or "That was pressed already.")
             return "late_press"
         if (why := self._stale()) is not None:
             self._say(session, person, why)
@@ -282,7 +323,7 @@ class _Acting:
         messages.edit(session, person, card, text, cards.confirm_buttons(self._settings, row))
         card.text = text
         session.add(card)
-        messages.toast(session, person, self._one.press_id, "Press once more to approve.")
+        self._note(session, person, "Press once more to approve.")
         return "asked_again"
 
     def _decide(self, session: Session, person: MessengersPerson, button: MessengersButton, row: cards.Asked) -> str:
@@ -304,11 +345,11 @@ class _Acting:
     def _stale(self) -> str | None:
         """Return why an act may be older than FRESH; None where it is not.
 
-        A press has no time of its own. It came after all that was fetched before, so it is at most as old as that: a
-        desk that was away does not know when it was pressed. A message has its time by the messenger's clock.
+        A message has its time by the messenger's clock, and a press where the messenger says it. Else it came after all
+        that was fetched before, so it is at most as old as that: a desk that was away does not know when it was.
         """
         now, one = utcnow(), self._one
-        if one.at is not None and one.press is None:
+        if one.at is not None:
             age = now - one.at
             if age < -CLOCKS_DIFFER:
                 return "This machine's clock is behind the messenger's: nothing was decided. Set it right."
@@ -326,10 +367,24 @@ def _person(session: Session, messenger: str, one: Incoming) -> MessengersPerson
     return people.of_chat(session, messenger, one.user, one.chat)
 
 
+# Commands that may be written without their sign, which some services keep for themselves: alone, or with one word.
+_ALONE = frozenset({"halt", "waiting", "help", *QUESTIONS})
+_WITH_ONE = frozenset({"pair", "stop", "mute"})
+
+
+def is_halt(one: Incoming) -> bool:
+    """Return whether a text is a halt, which goes before all others."""
+    return _command(one)[0] == "halt"
+
+
 def _command(one: Incoming) -> tuple[str, str]:
     """Return the command in small letters and what follows; an empty command and the text for any other."""
     text = (one.text or "").strip()
     if not text.startswith("/"):
+        words = text.split()
+        name = words[0].lower() if words else ""
+        if (name in _ALONE and len(words) == 1) or (name in _WITH_ONE and len(words) == 2):
+            return name, words[1] if len(words) == 2 else ""
         return "", text
     word, _, rest = text[1:].partition(" ")
     name = word.partition("@")[0].lower()

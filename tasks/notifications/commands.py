@@ -128,7 +128,7 @@ def run() -> None:
     from chordesk.tasks.services import stop_signals
 
     forget_credentials()
-    settings = configured("notify_channels", *(one.setting for one in MESSENGERS.values()))
+    settings = configured("notify_channels", *(name for one in MESSENGERS.values() for name in one.settings))
     on = messengers.chosen(settings)
     made: Mapping[str, Wire] = {}
     if settings.notify_channels is not None or not on:

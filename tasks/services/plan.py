@@ -449,7 +449,7 @@ def _of_features(settings: Settings, taken: set[str]) -> Iterator[Program]:
             continue
         taken |= set(names)
         for one in feature.programs:
-            more = [each.setting for each in MESSENGERS.values()] if one.messengers else []
+            more = [name for each in MESSENGERS.values() for name in each.settings] if one.messengers else []
             needs = frozenset(filter(None, (one.setting, *more)))
             if not one.setting or any(getattr(settings, name, None) is not None for name in needs):
                 command = desk_command(*one.arguments)

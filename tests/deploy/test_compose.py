@@ -146,7 +146,8 @@ def test_each_key_is_in_the_service_that_needs_it(compose: dict[str, Any]) -> No
     assert holders["api_token"] == {"api"}
     assert (holders["admin_url"], holders["migrate_url"]) == ({"roles"}, {"roles", "migrate"})
     assert holders["flower_auth"] == {"flower"}
-    assert holders["notify_channels"] == holders["messengers_telegram_token"] == {"notify"}
+    bots = {"messengers_telegram_token", "messengers_slack_bot_token", "messengers_slack_app_token"}
+    assert {secret for secret, names in holders.items() if names == {"notify"}} == {"notify_channels", *bots}
     example = (ROOT / ".env.example").read_text(encoding="utf-8").splitlines()
     assert {f"# {name.upper()}=" for name in providers} <= set(example)
 

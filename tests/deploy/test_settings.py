@@ -39,7 +39,15 @@ KEYS = {
     "DESK_PROVIDER_KEY": "sk-of-the-endpoint", "DESK_SEC_IDENTITY": "Ada Lovelace ada@example.org",
     "ALPACA_API_KEY": "one", "ALPACA_SECRET_KEY": "two", "ALPACA_DATA_API_KEY": "three",
     "ALPACA_DATA_SECRET_KEY": "four",
-    **({"DESK_MESSENGERS_TELEGRAM_TOKEN": "123456789:AAbot-token-of-your-own"} if "messengers" in HERE else {}),
+    **(
+        {
+            "DESK_MESSENGERS_TELEGRAM_TOKEN": "123456789:AAbot-token-of-your-own",
+            "DESK_MESSENGERS_SLACK_BOT_TOKEN": "xoxb-1234567890-bot-token-of-your-own",
+            "DESK_MESSENGERS_SLACK_APP_TOKEN": "xapp-1-A0123456789-app-token-of-your-own",
+        }
+        if "messengers" in HERE
+        else {}
+    ),
 }  # fmt: skip
 # Where the example names what is not here, or does not go with the others.
 INSTEAD = {"graphs": "tests.toy.graphs", "research_roles": "quick,risk,catalyst"}
@@ -121,7 +129,7 @@ def test_every_setting_of_the_file_is_read_back_from_each_service(fleet: Process
         "database_url": everyone, "redis_url": everyone - {"notify"}, "provider_key": {"research"},
         "message_key": everyone - {"notify"}, "sec_identity": {"research"}, "api_token": {"api"},
         "flower_auth": {"flower"}, "notify_channels": {"notify"},
-        **({"messengers_telegram_token": {"notify"}} if "messengers" in HERE else {}),
+        **{name: {"notify"} for name in SECRETS if name.startswith("messengers_")},
     }  # fmt: skip
     assert {one[name] for one in found.values() for name in SECRETS} == {None, "set"}
     asked = {**fleet.environ, "DESK_DATABASE_URL": database, "DESK_HOME": str(tmp_path / "ops")}

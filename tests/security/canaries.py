@@ -20,7 +20,12 @@ from tests.parts import HERE
 MARK = "Quetzal77"
 PROVIDERS = tuple(sorted({name for names in PROVIDER_KEYS.values() for name in names}))
 # The names of settings and variables with a secret each.
-OF_FEATURES = ("messengers_telegram_token",) if "messengers" in HERE else ()
+# By name what comes before the secret of a messenger's token.
+BOTS = {
+    "messengers_telegram_token": "123456789:", "messengers_slack_bot_token": "xoxb-1-",
+    "messengers_slack_app_token": "xapp-1-",
+}  # fmt: skip
+OF_FEATURES = tuple(BOTS) if "messengers" in HERE else ()
 SETTINGS = (
     "provider_key", "api_token", "sec_identity", "notify_channels", "flower_auth", "message_key", *OF_FEATURES,
 )  # fmt: skip
@@ -53,7 +58,7 @@ def variables() -> dict[str, str]:
     identity = {"DESK_SEC_IDENTITY": f"Ada {CANARIES['sec_identity']} ada@example.org"}
     channels = {"DESK_NOTIFY_CHANNELS": f"desk=json://desk:{CANARIES['notify_channels']}@127.0.0.1:9/"}
     login = {"DESK_FLOWER_AUTH": f"desk:{CANARIES['flower_auth']}"}
-    bots = {f"DESK_{name.upper()}": f"123456789:{CANARIES[name]}" for name in OF_FEATURES}
+    bots = {f"DESK_{name.upper()}": f"{BOTS[name]}{CANARIES[name]}" for name in OF_FEATURES}
     return {**own, **identity, **channels, **login, **bots, **{name: CANARIES[name] for name in VARIABLES}}
 
 

@@ -26,7 +26,15 @@ VALUES = {
     "notify_channels": "ops=json://127.0.0.1:9/hook",
     "message_key": "y8" * 20,
     "sec_identity": "Ada Lovelace ada@example.org",
-    **({"messengers_telegram_token": "123456789:of-a-file-0123456789"} if "messengers" in HERE else {}),
+    **(
+        {
+            "messengers_telegram_token": "123456789:of-a-file-0123456789",
+            "messengers_slack_bot_token": "xoxb-1234567890-of-a-file",
+            "messengers_slack_app_token": "xapp-1-A0123456789-of-a-file",
+        }
+        if "messengers" in HERE
+        else {}
+    ),
 }
 
 

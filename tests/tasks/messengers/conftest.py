@@ -16,9 +16,10 @@ from chordesk.models.database.store import Store
 from chordesk.models.messengers.tables import MessengersPerson
 from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Approval, Order
-from chordesk.tasks.messengers import people, telegram, telegram_api
+from chordesk.tasks.messengers import bot, far_side, people, slack, telegram
+from chordesk.tasks.messengers.bot import Bot
 from chordesk.tasks.messengers.people import Scope
-from chordesk.tasks.messengers.telegram import Telegram
+from tests.fakes.slack import APP_TOKEN, BOT_TOKEN, TEAM, FakeSlack
 from tests.fakes.telegram import ADA, TOKEN, FakeTelegram
 from tests.stack import wait_for
 from tests.tools.orders.desk import Desk, action, make_desk
@@ -29,7 +30,8 @@ class Phone:
     """A desk, the far side, and the bot's settings."""
 
     desk: Desk
-    far: FakeTelegram
+    far: Any
+    messenger: str = "telegram"
 
     @property
     def store(self) -> Store:
@@ -40,10 +42,11 @@ class Phone:
         return self.desk.settings
 
     @contextmanager
-    def running(self, *, polled: bool = True, **values: Any) -> Iterator[Telegram]:
+    def running(self, *, polled: bool = True, **values: Any) -> Iterator[Bot[Any]]:
         """The bot works until the block ends. polled: it has fetched what waited before the block begins."""
         settings = self.settings.model_copy(update=values)
-        bot, stop = Telegram(settings, self.store), threading.Event()
+        build = {"telegram": telegram.build, "slack": slack.build}[self.messenger]
+        bot, stop = build(settings, self.store), threading.Event()
         failures: list[BaseException] = []
 
         def work() -> None:
@@ -55,7 +58,9 @@ class Phone:
         thread = threading.Thread(target=work)
         thread.start()
         try:
-            if polled:
+            if polled and self.messenger == "slack":
+                wait_for(lambda: self.far.connected or failures, "it is connected")
+            elif polled:
                 calls = self.far.given("getUpdates")
                 wait_for(lambda: self.far.given("getUpdates") > calls + 1 or failures, "what waited is fetched")
             yield bot
@@ -68,13 +73,14 @@ class Phone:
     def code(self, name: str = "ada", *scopes: Scope, **given: Any) -> str:
         chosen = scopes or tuple(Scope)
         with self.store.session() as session:
-            return people.make_code(session, self.settings, "telegram", name, chosen, "me@here", **given)
+            return people.make_code(session, self.settings, self.messenger, name, chosen, "me@here", **given)
 
-    def pair(self, user: int = ADA, name: str = "ada", *scopes: Scope, **given: Any) -> None:
+    def pair(self, user: Any = ADA, name: str = "ada", *scopes: Scope, **given: Any) -> None:
         """Pair a person as a code does, without the far side."""
         code = self.code(name, *scopes, **given)
         with self.store.session() as session:
-            made = people.pair(session, self.settings, "telegram", code, str(user), str(user), private=True)
+            as_user, chat = (str(user), str(user)) if self.messenger == "telegram" else (f"{TEAM}:{user}", f"D{user}")
+            made = people.pair(session, self.settings, self.messenger, code, as_user, chat, private=True)
             assert made is not None
 
     def asks(self, *symbols: str) -> list[str]:
@@ -100,9 +106,9 @@ class Phone:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing waits for real people's pace."""
     for module, name, value in (
-        (telegram, "LOOK_SECONDS", 0.03), (telegram, "HOLD_SECONDS", 0.2), (telegram, "FIRST_PAUSE", 0.02),
-        (telegram, "FOREIGN_SECONDS", 0.05), (telegram, "LONGEST_PAUSE", 0.05),
-        (telegram_api, "CHAT_SECONDS", 0.0), (telegram_api, "ALL_SECONDS", 0.0),
+        (bot, "LOOK_SECONDS", 0.03), (bot, "HOLD_SECONDS", 0.2), (bot, "FIRST_PAUSE", 0.02),
+        (telegram, "FOREIGN_SECONDS", 0.05), (bot, "LONGEST_PAUSE", 0.05),
+        (far_side, "CHAT_SECONDS", 0.0), (far_side, "ALL_SECONDS", 0.0),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
 
@@ -119,3 +125,14 @@ def phone(template_db: Path, tmp_path: Path, far: FakeTelegram) -> Iterator[Phon
     desk = make_desk(template_db, tmp_path / "desk", None, approval="manual", notify_zone="UTC", **own)
     yield Phone(desk, far)
     desk.store.close()
+
+
+@pytest.fixture
+def slack_phone(template_db: Path, tmp_path: Path) -> Iterator[Phone]:
+    """A desk with a Slack bot, and the stand-in of Slack."""
+    with FakeSlack() as far_slack:
+        own = {"slack_bot_token": BOT_TOKEN, "slack_app_token": APP_TOKEN, "slack_api": f"{far_slack.url}/api"}
+        given = {f"messengers_{name}": value for name, value in own.items()}
+        desk = make_desk(template_db, tmp_path / "desk", None, approval="manual", notify_zone="UTC", **given)
+        yield Phone(desk, far_slack, "slack")
+        desk.store.close()
