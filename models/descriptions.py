@@ -212,8 +212,8 @@ def _misfit(value: Any, hint: Any) -> str:
 def _misfit_class(value: Any, kind: Any) -> str:
     if not isinstance(value, type):
         return f"is {_shown(value)}, and a class is due"
-    # Of classes whose instances have no class of their own, such as a TypedDict, nothing else can be asked.
-    if isinstance(kind, type) and not is_typeddict(kind) and not issubclass(value, kind):
+    # Of any class, and of those whose instances have no class of their own, such as a TypedDict, no more can be asked.
+    if kind is not Any and isinstance(kind, type) and not is_typeddict(kind) and not issubclass(value, kind):
         return f"is the class {value.__name__}, and a {kind.__name__} is due"
     return ""
 

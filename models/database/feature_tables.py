@@ -21,6 +21,7 @@ from sqlmodel import SQLModel
 
 from chordesk.models import features, migrations
 from chordesk.models.descriptions import is_ours, said
+from chordesk.models.errors import DatabaseUnfit
 from chordesk.models.features import Feature, Keep, prefix
 from chordesk.models.tables.columns import Utc
 
@@ -178,10 +179,15 @@ def _revision(connection: Connection, name: str) -> str | None:
 
 
 def set_unready(found: Iterable[Line]) -> None:
-    """Note the features whose tables are not as this process needs them; the rest of the desk works."""
+    """Note the packages' features whose tables are not as this process needs them; the rest of the desk works. Raises
+    DatabaseUnfit for one of the desk's own, which come with its own upgrade."""
     for line in found:
-        if not line.is_current:
-            features.set_unready(line.feature, *_unready(line))
+        if line.is_current:
+            continue
+        why, remedy = _unready(line)
+        if features.is_own(line.feature):
+            raise DatabaseUnfit(f"the feature {line.feature.name}: {why}", remedy=remedy)
+        features.set_unready(line.feature, why, remedy)
 
 
 def _unready(line: Line) -> tuple[str, str]:

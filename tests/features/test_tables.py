@@ -75,7 +75,7 @@ def commands(found: Processes, *given: str, **environ: str) -> list[tuple[int, s
 
 def test_a_package_that_comes_later_gets_its_tables_and_keeps_its_rows_without_it(found: Processes, toy: str) -> None:
     listed, current, opened = commands(found, "runs list", "db current", "toy 1", PYTHONPATH=toy)
-    assert (listed[0], current[0], opened[0]) == (0, 1, 1)
+    assert (listed[0], current[0], opened[0]) == (0, 1, 1), opened
     assert "the feature toy: revision none, newest 0001" in current[1]
     assert "its tables are not made yet, and it needs revision 0001" in opened[2]
     upgraded, again, current = commands(found, "db upgrade", "db upgrade", "db current --json", PYTHONPATH=toy)

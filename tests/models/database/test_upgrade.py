@@ -13,6 +13,7 @@ from sqlalchemy import Engine, create_engine, event, inspect, make_url, text
 
 from chordesk.models.database.store import current, knows, require_current, upgrade
 from chordesk.models.errors import DatabaseDown, DatabaseUnfit
+from tests.parts import needs
 from tests.postgres import Server
 
 
@@ -112,3 +113,14 @@ def test_a_database_whose_tables_are_of_another_state_is_refused_by_name(tmp_pat
 @pytest.mark.postgres
 def test_a_database_whose_tables_are_of_another_state_is_refused_by_name_on_postgres(postgres: Server) -> None:
     a_database_of_another_state_is_refused(postgres.empty())
+
+
+@needs("alerts")
+def test_tables_of_the_desks_own_feature_that_are_behind_are_named_with_the_remedy(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'desk.db'}"
+    upgrade(url)
+    with create_engine(url).begin() as connection:
+        connection.execute(text("drop table alembic_version_alerts"))
+    with pytest.raises(DatabaseUnfit, match="the feature alerts: its tables are not made yet") as raised:
+        require_current(url)
+    assert "desk db upgrade" in str(raised.value.remedy)
