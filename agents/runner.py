@@ -16,12 +16,14 @@ from typing import Any, Protocol
 from sqlmodel import SQLModel
 
 from chordesk.agents.desk_roles import role_approvals
+from chordesk.agents.first_events import events_of
 from chordesk.agents.prompting import Fit, Prompt, answers_block, fitted, hits_wanted, own_prompts, render
 from chordesk.agents.providers.provider_limits import LIMITS, is_of_plan
 from chordesk.agents.role import Role
 from chordesk.agents.role_models import (
     APP_SERVERS,
     LOCAL,
+    RULES,
     RoleModel,
     keeps,
     limits_of,
@@ -35,6 +37,7 @@ from chordesk.agents.runtime import (
     THREAD_ANSWERS,
     Conversation,
     ConversationSpec,
+    Observer,
     Opening,
     RogueCall,
     Runtime,
@@ -253,7 +256,8 @@ async def _unknown(_model: RoleModel) -> None:
 class Runner:
     """Runs assignments. runtimes: by name. context: returns the tools' context of a run, with its settings. gate_of:
     returns the gate of a model's turns. size_of: returns the tokens of a model's context, None where they are not
-    known. witness: gets a rogue call while its turn still runs, with the turn's row as it is if it never ends."""
+    known. witness: gets a rogue call while its turn still runs, with the turn's row as it is if it never ends.
+    observer: gets the events of the calls that code makes before a turn; all others are its runtime's."""
 
     def __init__(
         self,
@@ -263,7 +267,9 @@ class Runner:
         gate_of: Callable[[RoleModel], Gate] = lambda _model: OpenGate(),
         size_of: Callable[[RoleModel], Awaitable[int | None]] = _unknown,
         witness: Witness = lambda _turn, _call: None,
+        observer: Observer | None = None,
     ) -> None:
+        self._observer = observer
         self._runtimes = runtimes
         self._approvals = role_approvals(settings)
         self._context = context
@@ -358,8 +364,10 @@ class Runner:
             asked = (question(seen, record.settings, afresh=True) if afresh else prompt).user
             text = f"{asked.rstrip()}\n\n{answers_block(first)}" if first else asked
             begun: str | None = None
+            tell = self._teller(spec.scope, record, conversation)
             for last in (False, True):
-                result = await conversation.turn(text, schema, metadata, on_limited=gate.limited)
+                result = await conversation.turn(text, schema, metadata, tell, gate.limited)
+                tell = None
                 why = result.failure
                 if why is not None and why.kind in LIMITS:
                     # Before its place is free: the next turn would meet the same limit.
@@ -375,6 +383,17 @@ class Runner:
                     break
                 text, begun, started = again, judged.begun, utcnow()
         return outcome
+
+    def _teller(self, scope: Scope, record: _Record, conversation: Conversation) -> Callable[[str], None] | None:
+        """Return what tells of the calls so far, once their turn has an id. Rules tell of no turn."""
+        observer, made = self._observer, tuple(record.answers)
+        if observer is None or not made or record.model.runtime == RULES.runtime:
+            return None
+
+        def tell(turn_id: str) -> None:
+            observer.record(scope, *events_of(scope, conversation.thread_id, turn_id, made))
+
+        return tell
 
     def _spec(self, job: Assignment, scope: str, tools: Toolset, record: _Record, prompt: Prompt) -> ConversationSpec:
         model = record.model

@@ -361,8 +361,8 @@ class Desk:
 
         if self._plays or self.settings.cassettes == "replay":  # no model that a turn would have to wait for
             return Runner(self.runtimes(), self.settings, self.tool_context, size_of=self.context_of)
-        witness = Evidence(self.store).witness
-        return Runner(self.runtimes(), self.settings, self.tool_context, self.admission.of, self.context_of, witness)
+        given = self.tool_context, self.admission.of, self.context_of, Evidence(self.store).witness
+        return Runner(self.runtimes(), self.settings, *given, self.recorder if self.records else None)
 
     def runtimes(self) -> Mapping[str, Runtime]:
         """Return the runtimes that some role uses, by name; those that no role uses are not started."""

@@ -15,10 +15,12 @@ import redis
 from chordesk.agents.codex.runtime import CodexRuntime
 from chordesk.agents.roles import ROLES
 from chordesk.agents.runner import Assignment, OpenGate, RoleRun, Runner
+from chordesk.agents.runtime import Observer
 from chordesk.agents.subjects import validator_subject
 from chordesk.agents.turn_answers import GO_ON, storable
 from chordesk.models.answers import Completed, Failed, ReportStatus
 from chordesk.models.errors import Postponed
+from chordesk.models.events import ItemLifecycle
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import ToolCall
@@ -27,6 +29,7 @@ from chordesk.tools.market.factory import build_market
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.registry import ToolContext
 from tests.agents.codex.kit import run, running
+from tests.agents.litellm.kit import Seen
 from tests.fakes.responses import Call, FakeResponses, Reply, Status, Text, answered
 from tests.ordeal.tokens import model_call
 
@@ -94,13 +97,18 @@ def ask(
 
 
 def runner(
-    runtime: CodexRuntime, settings: Settings, market: MarketData, witnessed: list[ToolCall] | None = None
+    runtime: CodexRuntime,
+    settings: Settings,
+    market: MarketData,
+    witnessed: list[ToolCall] | None = None,
+    observer: Observer | None = None,
 ) -> Callable[[Assignment], Awaitable[RoleRun]]:
     def context(run_id: str) -> ToolContext:
         return ToolContext(market, market.clock, None, settings, settings.account, run_id)
 
     seen = witnessed if witnessed is not None else []
-    return Runner({"codex": runtime}, settings, context, witness=lambda _turn, call: seen.append(call)).run
+    given: dict[str, Any] = {"witness": lambda _turn, call: seen.append(call), "observer": observer}
+    return Runner({"codex": runtime}, settings, context, **given).run
 
 
 def job(role: str, settings: Settings, *, first: bool = False) -> Assignment:
@@ -124,6 +132,22 @@ async def test_requests_on_two_subjects_are_the_same_up_to_the_question(
     assert [kind for kind, _ in first] == ["tools", "schema", "instructions", "user", "answer"]
     assert first[:-2] == second[:-2]
     assert first[-2][1].replace("IBM", "KO") == second[-2][1]
+
+
+async def test_calls_that_code_makes_before_a_turn_are_its_events(
+    model: FakeResponses, settings: Settings, market: MarketData, tmp_path: Path, redis_server: str
+) -> None:
+    seen = Seen()
+    model.script(SIGNALS, reply(GOOD))
+    async with running(model, tmp_path, redis_server) as runtime:
+        done = await runner(runtime, settings, market, observer=seen)(job("quick", settings, first=True))
+    assert [call.tool for call in done.calls] == ["signals_get"] * 2
+    assert seen.types == ["tool.started", "tool.completed"]
+    assert {one.turn_id for one in seen.events} == {done.turns[0].codex_turn_id}
+    assert [one.payload["by"] for one in seen.events] == ["code"] * 2
+    (life,) = seen.lifecycles
+    assert isinstance(life, ItemLifecycle)
+    assert {one.item_id for one in seen.events} == {life.item_id}
 
 
 def test_a_good_answer_is_completed_and_everything_is_on_record(ask: Ask, model: FakeResponses) -> None:

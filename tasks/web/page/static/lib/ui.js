@@ -516,11 +516,15 @@ export function EventRow({ event, run = false }) {
     ${payload.order ? orderOf(payload.order) : event.thread_id ? threadOf(event.thread_id, 'thread') : ''}`;
 }
 
+/** Who made a tool's call, where it was not the model. */
+const askerOf = (payload) => (payload.by ? `by ${payload.by}: ` : '');
+
 function about({ type, payload }) {
   const subject = [payload.role, payload.kind, payload.subject, payload.symbol].filter(Boolean).join(' ');
   const more = {
-    'tool.started': () => `${payload.tool} ${payload.arguments ?? ''}`,
-    'tool.completed': () => `${payload.tool} ${payload.success ? '' : 'failed '}${payload.answer ?? ''}`,
+    'tool.started': () => `${askerOf(payload)}${payload.tool} ${payload.arguments ?? ''}`,
+    'tool.completed': () =>
+      `${askerOf(payload)}${payload.tool} ${payload.success ? '' : 'failed '}${payload.answer ?? ''}`,
     'turn.usage': () => `${compact(payload.total_tokens)} tokens`,
     'turn.progress': () => `${subject} ${payload.phase} for ${span(payload.seconds * 1000)}, ${
       compact(payload.tokens)} tokens, call ${payload.calls}`,
