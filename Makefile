@@ -22,6 +22,9 @@ NODE = PATH="$(abspath $(BIN)):$$PATH"
 STATIC := tasks/web/page/static
 REAL_PIP := $(REAL)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-deps --require-hashes
 LLAMA := $(addprefix -DLLAMA_,$(addsuffix =OFF,BUILD_TESTS BUILD_EXAMPLES BUILD_APP USE_PREBUILT_UI OPENSSL))
+# Not for this very processor: a machine may move, or tell the compiler of instructions that it then refuses. Without
+# AVX2, as in some virtual machines, for any 64-bit x86.
+LLAMA += -DGGML_NATIVE=OFF $(shell test ! -e /proc/cpuinfo || grep -qw avx2 /proc/cpuinfo || echo $(addprefix -DGGML_,$(addsuffix =OFF,AVX AVX2 FMA F16C BMI2)))
 DIST ?= dist
 IMAGE ?= $(or $(CHORDESK_IMAGE),chordesk)
 SECRETS ?= .secrets

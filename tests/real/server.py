@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -106,7 +107,8 @@ class LlamaServer:
 
     def _healthy(self) -> bool:
         assert self._process is not None
-        assert self._process.poll() is None, f"llama-server ended: {self.log.read_text(errors='replace')[-2000:]}"
+        code = self._process.poll()
+        assert code is None, f"llama-server {ending(code)}: {self.log.read_text(errors='replace')[-2000:]}"
         try:
             return bool(self._get("/health").status_code == 200)
         except httpx.HTTPError:
@@ -115,6 +117,16 @@ class LlamaServer:
 
 def _written(slot: dict[str, Any]) -> bool:
     return bool(slot["is_processing"]) and any(one["n_decoded"] for one in slot.get("next_token", ()))
+
+
+def ending(code: int) -> str:
+    """Say how a process ended, by the code that Popen has: -N for signal N."""
+    if code >= 0:
+        return f"ended with code {code}"
+    names = {one.value: one.name for one in signal.Signals}
+    name = names.get(-code, f"signal {-code}")
+    built = "; it was built for another processor: delete its folder (.real), and `make real` builds it anew"
+    return f"ended by {name}{built if name == 'SIGILL' else ''}"
 
 
 def packages(venv: Path) -> Path:
