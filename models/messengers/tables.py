@@ -24,8 +24,8 @@ class MessengersBot(DeskTable, table=True):
 
 
 class MessengersCode(Dated, table=True):
-    """A code by which a person pairs a private chat, once. digest: SHA-256 of it, hexadecimal. quiet, wake: as of the
-    person."""
+    """A code by which a person pairs a private chat, once. digest: SHA-256 of it, hexadecimal. quiet, wake, morning: as
+    of the person."""
 
     digest: str = Field(primary_key=True)
     messenger: str
@@ -33,6 +33,7 @@ class MessengersCode(Dated, table=True):
     scopes: list[str] = Field(sa_type=JSON)
     quiet: str | None = None
     wake: bool = False
+    morning: str | None = None
     made_by: str
     expires_at: dt.datetime = Field(sa_type=Utc)
     used_at: dt.datetime | None = Field(default=None, sa_type=Utc)
@@ -40,8 +41,9 @@ class MessengersCode(Dated, table=True):
 
 class MessengersPerson(Identified, Dated, table=True):
     """A person in a private chat. user, chat: the messenger's ids, both of which must match. quiet: HH:MM-HH:MM, None
-    for the hours of all channels; wake: orders that would expire pass through them. blocked_at: since when the
-    messenger says that the person wants nothing."""
+    for the hours of all channels; wake: orders that would expire pass through them. morning: HH:MM of the morning
+    message, with ` daily` where it is not of sessions alone; told_at: when the last one was written. blocked_at: since
+    when the messenger says that the person wants nothing."""
 
     name: str = Field(index=True)
     messenger: str
@@ -50,6 +52,8 @@ class MessengersPerson(Identified, Dated, table=True):
     scopes: list[str] = Field(sa_type=JSON)
     quiet: str | None = None
     wake: bool = False
+    morning: str | None = None
+    told_at: dt.datetime | None = Field(default=None, sa_type=Utc)
     made_by: str
     muted_until: dt.datetime | None = Field(default=None, sa_type=Utc)
     blocked_at: dt.datetime | None = Field(default=None, sa_type=Utc)

@@ -163,8 +163,13 @@ def _first_id(now: dt.datetime) -> str:
 def use_of_day(session: Session, settings: Settings) -> DayUse:
     first = _first_id(utcnow())
     tokens = _tokens(session, col(Turn.id) >= first) - _simulated(session, first)
-    rows = session.execute(_spent(col(Turn.id) >= first, (col(Turn.provider), col(Turn.model)))).all()
-    return DayUse(tokens=tokens, cost=_cost(rows, prices(settings.prices)))
+    return DayUse(tokens=tokens, cost=cost_of_turns(session, settings, col(Turn.id) >= first))
+
+
+def cost_of_turns(session: Session, settings: Settings, which: ColumnElement[bool]) -> Cost:
+    """which: of which turns."""
+    rows = session.execute(_spent(which, (col(Turn.provider), col(Turn.model)))).all()
+    return _cost(rows, prices(settings.prices))
 
 
 def reused_of_day(session: Session) -> Reused:

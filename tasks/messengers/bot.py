@@ -19,7 +19,7 @@ from chordesk.models.notice_channels import EVERY, NoticeKind
 from chordesk.models.settings import Settings
 from chordesk.models.settings.schema import own_settings
 from chordesk.models.tables.columns import utcnow
-from chordesk.tasks.messengers import answering, cards, messages, people
+from chordesk.tasks.messengers import answering, cards, messages, morning, people
 from chordesk.tasks.messengers.far_side import CALL_SECONDS, FarSide, Refusal
 from chordesk.tasks.messengers.inbound import Inbox, NotHeld
 from chordesk.tasks.messengers.messages import CARD, EDIT, PersonQuiet
@@ -168,7 +168,11 @@ class Bot(Generic[Api]):
         with self._store.read() as session:
             if not inbox.holds(session):
                 return False
-            wanted = cards.lacking(session, self.name) or cards.ended(session, self._settings, self.name, now)
+            wanted = (
+                bool(cards.lacking(session, self.name))
+                or bool(cards.ended(session, self._settings, self.name, now))
+                or bool(morning.due(session, self._settings, self.name, now))
+            )
         if not fresh and not wanted:
             return True
         with self._store.session() as session:
@@ -178,6 +182,7 @@ class Bot(Generic[Api]):
                 messages.free_left(session, self.name)
             cards.write(session, self._settings, self.name, now)
             cards.close(session, self._settings, self.name, now)
+            morning.write(session, self._settings, self.name, now)
         return True
 
     def _next(self, inbox: Inbox) -> tuple[MessengersMessage, MessengersPerson, str | None] | None:

@@ -31,11 +31,13 @@ def pair(
     ],
     quiet: Annotated[str | None, typer.Option(help="Quiet hours of this person: HH:MM-HH:MM, or off.")] = None,
     wake: Annotated[bool, typer.Option("--wake", help="Orders that would expire pass through quiet hours.")] = False,
+    morning: Annotated[str | None, typer.Option(help="HH:MM of a message before each session; 'HH:MM daily'.")] = None,
     messenger: Annotated[str, typer.Option(help="The messenger.")] = "telegram",
 ) -> None:
     """Print a code for a person's private chat with the bot: good once, for ten minutes."""
     from chordesk.models.messengers.tables import MessengersBot
     from chordesk.models.settings.schema import MESSENGERS
+    from chordesk.tasks.messengers.morning import parsed
     from chordesk.tasks.messengers.people import CODE_LIFE, Scope, make_code
 
     wanted = [part.strip() for one in scope for part in one.split(",") if part.strip()]
@@ -43,11 +45,13 @@ def pair(
         raise UsageError(f"--scope {wrong[0]!r} is none", remedy=f"choose among {', '.join(Scope)}")
     if messenger not in MESSENGERS:
         raise UsageError(f"there is no messenger {messenger!r}", remedy=f"choose among {', '.join(MESSENGERS)}")
+    hour = parsed(morning) if morning is not None else None
     settings, store = opened()
     with store.session() as session:
         code = make_code(
-            session, settings, messenger, name, [Scope(one) for one in wanted], whoami(), quiet=quiet, wake=wake
-        )
+            session, settings, messenger, name, [Scope(one) for one in wanted], whoami(), quiet=quiet, wake=wake,
+            morning=hour,
+        )  # fmt: skip
         bot = session.get(MessengersBot, messenger)
     whom = f"@{bot.name}" if bot is not None and bot.name else "the desk's bot"
     minutes = CODE_LIFE.total_seconds() / 60
@@ -95,6 +99,19 @@ def mute(name: Name, span: Annotated[str, typer.Argument(help="Such as 30m, 2h o
     print_line(f"{name} is muted until {utc_seconds(until)}" if until else f"{name} is not muted")
 
 
+@commands.command()
+def morning(name: Name, at: Annotated[str, typer.Argument(metavar="HH:MM", help="Or 'HH:MM daily', or off.")]) -> None:
+    """Write to a person before each session what became of the desk since."""
+    from chordesk.tasks.messengers import people
+    from chordesk.tasks.messengers.morning import parsed
+
+    hour = parsed(at)
+    settings, store = opened()
+    with store.session() as session:
+        people.set_morning(session, name, hour)
+    print_line(f"{name} is told at {hour}, {settings.notify_zone}" if hour else f"{name} gets no morning message")
+
+
 def until_of(span: str) -> dt.datetime | None:
     """Return the end of a span from now on, None for off. Raises UsageError."""
     import datetime as dt
@@ -122,5 +139,6 @@ def _row(row: MessengersPerson) -> tuple[str, ...]:
         state = f"has blocked the bot since {utc_seconds(row.blocked_at)}"
     elif row.muted_until is not None and row.muted_until > utcnow():
         state = f"muted until {utc_seconds(row.muted_until)}"
-    quiet = " ".join(filter(None, (row.quiet, "wakes for orders" if row.wake else "")))
+    morning_ = f"told at {row.morning}" if row.morning else ""
+    quiet = " ".join(filter(None, (row.quiet, "wakes for orders" if row.wake else "", morning_)))
     return paragraph(row.name), row.messenger, ", ".join(row.scopes), quiet, utc_seconds(row.created_at), state

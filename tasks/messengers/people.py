@@ -51,6 +51,7 @@ def make_code(
     *,
     quiet: str | None = None,
     wake: bool = False,
+    morning: str | None = None,
 ) -> str:
     """Return a code that pairs one chat with a person, once, within CODE_LIFE. Raises UsageError."""
     if not NAME.fullmatch(name) or name != name.strip():
@@ -65,7 +66,8 @@ def make_code(
     code = "".join(secrets.choice(ALPHABET) for _ in range(LETTERS))
     session.add(
         MessengersCode(
-            digest=digest(code), messenger=messenger, person=name, quiet=quiet, wake=wake, made_by=by,
+            digest=digest(code), messenger=messenger, person=name, quiet=quiet, wake=wake,
+            morning=morning, made_by=by,
             scopes=sorted({*map(str, scopes), Scope.READ.value}), expires_at=utcnow() + CODE_LIFE,
         )
     )  # fmt: skip
@@ -95,7 +97,7 @@ def pair(
         return None
     made = MessengersPerson(
         name=row.person, messenger=messenger, user=user, chat=chat, scopes=row.scopes, quiet=row.quiet, wake=row.wake,
-        made_by=row.made_by,
+        morning=row.morning, made_by=row.made_by,
     )  # fmt: skip
     session.add(made)
     session.flush()
@@ -168,12 +170,23 @@ def drop_waiting(session: Session, person: MessengersPerson, why: str, now: dt.d
     session.connection().execute(update(MessengersMessage).where(*waiting).values(**gone))
 
 
-def mute(session: Session, name: str, until: dt.datetime | None) -> None:
+def set_morning(session: Session, name: str, morning: str | None) -> None:
     """Raises NotFound."""
+    for person in _named(session, name):
+        person.morning = morning
+        session.add(person)
+
+
+def _named(session: Session, name: str) -> list[MessengersPerson]:
     found = [person for person in listed(session) if person.name == name and person.revoked_at is None]
     if not found:
         raise NotFound(f"nobody of the name {name!r} is paired", remedy="`desk chat list` shows who is")
-    for person in found:
+    return found
+
+
+def mute(session: Session, name: str, until: dt.datetime | None) -> None:
+    """Raises NotFound."""
+    for person in _named(session, name):
         mute_person(session, person, until)
 
 

@@ -164,6 +164,7 @@ WHOLE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("chat list", ()),
     ("chat revoke", ("ada",)),
     ("chat mute", ("ada", "2h")),
+    ("chat morning", ("ada", "08:00")),
     ("tokens add", ("screens", "--scope", "read")),
     ("tokens list", ()),
     ("tokens revoke", ("screens",)),
