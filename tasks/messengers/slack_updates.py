@@ -80,8 +80,17 @@ def _slash(payload: dict[str, Any], team: str) -> Incoming | None:
 
 def plain(text: str) -> str:
     """Return a text as the person wrote it: Slack writes links and names between < and >, and escapes those."""
-    found = _LINK.sub(lambda match: match[2] or match[1], text)
+    found = _LINK.sub(_written, text)
     return html.unescape(found).replace("\x00", " ").encode("utf-8", "replace").decode()
+
+
+def _written(link: re.Match[str]) -> str:
+    """Return what was typed of a link that Slack made of it, and of one with a text of its own its address: no text of
+    somebody else's link is a command."""
+    address, label = link[1], link[2]
+    if label is not None and address.endswith(label):
+        return label
+    return address if address[:1] in "@#!" or ":" in address else link[0]
 
 
 def _number(kind: str, id_: Any) -> int | None:
