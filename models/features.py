@@ -296,7 +296,8 @@ class View:
     place of its file among those of the page, without `.js`: `of/FEATURE/FILE`, FILE in the folder `page` of `pages`;
     part: its component, by default the one of the view's name, which gets {params, query, desk}. point: what it does
     with a price that a person points at on a symbol's chart, for a button; it is opened with {symbol, price, side}, the
-    side being above or below the last close, in its query."""
+    side being above or below the last close, in its query. words: what it does with words that a person types on the
+    front or in Ctrl-K; it is opened with {q}."""
 
     path: str
     name: str
@@ -305,6 +306,7 @@ class View:
     menu: bool = False
     key: str = ""
     point: str = ""
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ FEATURE = Feature(
     answers=(f"{_TASKS}.lookup:answer",),
     routes=(f"{_TASKS}.routes:router", f"{_TASKS}.routes:asks_router"),
     scopes={"asks": "start"},
-    views=(View("/ask", "Ask", "of/asking/ask", part="Ask", menu=True, key="k"),),
+    views=(View("/ask", "Ask", "of/asking/ask", part="Ask", menu=True, key="k", words="Ask the desk"),),
     pages=(_TASKS,),
     documents=("asking.md",),
     settings_schema=f"{_MODELS}.settings:AskingSettings",

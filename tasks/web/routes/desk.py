@@ -49,7 +49,7 @@ else:
 
 class PageView(Frozen):
     """A view of the page that a feature has. module: its file; part: its component, null for the one of its name;
-    point: what it does with a price of a chart, null for nothing."""
+    point: what it does with a price of a chart, words: with words that a person types; null for nothing."""
 
     path: str
     name: str
@@ -59,6 +59,7 @@ class PageView(Frozen):
     menu: bool
     key: str | None
     point: str | None
+    words: str | None
 
 
 class PagePart(Frozen):
@@ -154,6 +155,7 @@ def _views() -> list[PageView]:
         PageView(
             path=one.path, name=one.name, module=one.module, feature=feature.name, part=one.part or None,
             menu=one.menu, key=one.key or None, point=one.point or None,
+            words=one.words or None,
         )
         for feature, one in features.views()
     ]  # fmt: skip

@@ -89,8 +89,8 @@ function App() {
         <${Empty} title="Nothing is at this address"><a href=${href('/')}>To the desk</a><//></div>`
         : html`<${Loading} what="the desk's views" />`}<//><//>`}
     ${state === 'out' && html`<${Login} over=${seen} />`}
-    ${finding && html`<${Palette} onClose=${() => setFinding(false)} commands=${[['Halt trading…',
-      () => setHalting(true)]]} />`}
+    ${finding && html`<${Palette} onClose=${() => setFinding(false)} views=${desk.data?.views} commands=${[
+      ['Halt trading…', () => setHalting(true)]]} />`}
     ${halting && html`<${Ask} way="halt" account=${desk.data?.standing.account} thrown=${reloadAll}
       onClose=${() => setHalting(false)} />`}
     ${help && html`<${Help} onClose=${() => setHelp(false)} />`}`;

@@ -2,7 +2,7 @@
 // is found from the backtest.
 
 import {
-  bindings, Dialog, go, html, lookOf, moment, part, plain, quietOf, short, shortId, useEffect, useGet, useState,
+  bindings, Dialog, Field, go, html, lookOf, moment, part, plain, quietOf, short, shortId, useEffect, useGet, useState,
 } from './view.js';
 
 const MOST = 12;
@@ -11,8 +11,17 @@ export const KINDS = ['screen', 'research', 'analyze', 'trade', 'episode', 'back
 
 const matches = (text, words) => words.every((word) => text.toLowerCase().includes(word));
 
-/** commands: [[text, run], ...], beside those that have a key. */
-export function Palette({ onClose, commands }) {
+/** A line for words to each view that takes some. views: of the status. */
+export function Words({ views }) {
+  const [typed, setTyped] = useState('');
+  return (views ?? []).filter((view) => view.words).map((view) => html`<form class="row" key=${view.path} role="search"
+    onSubmit=${(event) => { event.preventDefault(); go(view.path, { q: typed.trim() }); }}>
+    <${Field} label=${view.words} className="inline grow" value=${typed} onText=${setTyped} autocomplete="off" />
+    <button type="submit" disabled=${!typed.trim()}>Ask</button></form>`);
+}
+
+/** commands: [[text, run], ...], beside those that have a key. views: of the status, some of which take words. */
+export function Palette({ onClose, commands, views = [] }) {
   const [text, setText] = useState('');
   const [at, setAt] = useState(0);
   const [due, setDue] = useState(false); // Enter was pressed before all was there
@@ -34,6 +43,10 @@ export function Palette({ onClose, commands }) {
     ...(symbol ? [['symbol', symbol, () => go(`/symbols/${part(symbol)}`)]] : []),
   ].filter(([kind, name], place, all) => matches(`${kind} ${plain(name)}`, words)
     && all.findIndex((one) => one[0] === kind && one[1] === name) === place).slice(0, MOST);
+  if (words.length) {
+    found.push(...views.filter((view) => view.words).map((view) => ['ask', `${view.words}: ${text.trim()}`,
+      () => go(view.path, { q: text.trim() })]));
+  }
   const loading = runs.loading || orders.loading || (symbol !== null && symbols.loading);
   useEffect(() => setAt(0), [text]);
   const choose = (one) => {

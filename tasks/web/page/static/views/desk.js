@@ -9,7 +9,7 @@ import {
 import { Waiting } from '../lib/decision.js';
 import { Held, Since } from '../lib/front.js';
 import { Lines } from '../lib/lines.js';
-import { KINDS } from '../lib/palette.js';
+import { KINDS, Words } from '../lib/palette.js';
 import { Lineage } from './order.js';
 
 const WATCHED = ['run', 'turn', 'order', 'approval', 'status', 'tool.completed'];
@@ -41,7 +41,8 @@ function Front({ found, desk, events }) {
   const runs = found.runs.map(joined('run'));
   const { account } = found.standing;
   const deciding = runs.find((run) => run.account === account && ['screen', 'research', 'trade'].includes(run.kind));
-  return html`<div class="stack"><p class="lead">${textOf(found.last.said)} ${runOf(found.last.run_id)}</p>
+  return html`<div class="stack"><${Words} views=${found.views} />
+    <p class="lead">${textOf(found.last.said)} ${runOf(found.last.run_id)}</p>
     ${found.troubles.length > 0 && html`<${TablePanel} title="What went wrong" columns=${TROUBLES}
       rows=${found.troubles} rowKey=${(row) => [row.kind, row.account, row.state, row.run_id, row.order_id].join()} />`}
     <div class=${found.waiting.length ? 'front' : 'stack'}><${Waiting} from=${{ ...desk, data: found.waiting }}
