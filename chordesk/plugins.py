@@ -128,6 +128,13 @@ if TYPE_CHECKING:
     from chordesk.tasks.engine.steps import ClaimedStep as ClaimedStep
     from chordesk.tasks.engine.steps import NewStep as NewStep
     from chordesk.tasks.engine.steps import named_step as named_step
+    from chordesk.tasks.proposals import Office as Office
+    from chordesk.tasks.proposals import Proposable as Proposable
+    from chordesk.tasks.proposals import ProposalArguments as ProposalArguments
+    from chordesk.tasks.proposals import ProposalCard as ProposalCard
+    from chordesk.tasks.proposals import ProposalOutcome as ProposalOutcome
+    from chordesk.tasks.proposals import ProposalScope as ProposalScope
+    from chordesk.tasks.proposals import Proposed as Proposed
     from chordesk.tasks.reading.runs import progress as progress
     from chordesk.tasks.reading.runs import view as view
     from chordesk.tasks.web.context import Context as Context

@@ -20,7 +20,7 @@ NAME_RULE = "a small letter, then at most 39 small letters, digits, _ and -"
 # Members with names as their keys.
 NAMED = (
     "graph_roles", "lenses", "commands", "markets", "brokers", "holdings", "runtimes", "benchmarks", "messengers",
-    "passes",
+    "passes", "proposals",
 )  # fmt: skip
 # Members whose keys begin with the feature's name and this mark.
 OWNED = {"event_kinds": r"\.", "notice_kinds": "_", "denials": "_"}

@@ -396,6 +396,11 @@ class Feature:
     # Functions of the settings, a Store, a function that returns the account's market, and a text: each answers a
     # question from rows, with `text`, `missing`, and an empty `intent` where it has no answer to it.
     answers: tuple[str, ...] = ()
+    # By kind, acts that may be proposed to a person: `Proposable` of `tasks/proposals.py`. A person confirms one of a
+    # package with the scope `operate` alone.
+    proposals: Mapping[str, str] = field(default_factory=dict)
+    # Classes, as `Confirms` of `tasks/proposals.py`: what a person is asked to confirm elsewhere than on a terminal.
+    confirms: tuple[str, ...] = ()
     passes: Mapping[str, Pass] = field(default_factory=dict)
     routes: tuple[str, ...] = ()  # routers of `desk api`
     # What a token needs for requests that change something below /NAME; of a package's feature it is always `operate`.
@@ -1077,7 +1082,7 @@ def load_packages() -> None:
 def _every_place(feature: Feature) -> Iterator[str]:
     yield from (*feature.roles, *feature.tools, *feature.policies, *feature.workflows, *feature.brief)
     yield from (*feature.lineage, *feature.bounds, *feature.requires, *feature.checks, *feature.preflight)
-    yield from (*feature.routes, *feature.wraps, *feature.answers)
+    yield from (*feature.routes, *feature.wraps, *feature.answers, *feature.proposals.values(), *feature.confirms)
     for several in (feature.turn_counts, feature.options, feature.subcommands):
         yield from (place for places in several.values() for place in places)
     yield from (one.module for one in feature.commands.values())

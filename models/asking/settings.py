@@ -13,5 +13,5 @@ class AskingSettings(BaseModel):
         ge=1_000, le=100_000_000,
     )  # fmt: skip
     days: int = of_process(
-        90, "days after which questions and answers are deleted; 0 keeps them", "30", ge=0, le=36_500
+        90, "days after which questions, answers and proposals are deleted; 0 keeps them", "30", ge=0, le=36_500
     )

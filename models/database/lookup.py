@@ -27,15 +27,16 @@ _LISTS = {
 ACTS = 8  # letters of an id with which one can act on its row: a slip of the hand names none by fewer
 
 
-def by_prefix(session: Session, table: type[Row], part: str, *others: Any, least: int = 1, lists: str = "") -> Row:
+def by_prefix(
+    session: Session, table: type[Row], part: str, *others: Any, least: int = 1, lists: str = "", noun: str = ""
+) -> Row:
     """Return the row whose id is `part`, else the only one whose id begins with it, else the only one whose id ends
     with it, for which it needs ID_LETTERS letters. others: more columns with ids of the row; least: letters that a
-    beginning has; lists: what shows a feature's rows, for the remedy. Raises UsageError when several rows begin or end
-    so or the letters are too few, NotFound when no row does."""
+    beginning has; lists, noun: what shows a feature's rows, and what one is called. Raises UsageError when several rows
+    begin or end so or the letters are too few, NotFound when no row does."""
     if part and (exact := session.get(table, part)) is not None:
         return exact
-    noun = str(table.__tablename__)
-    noun = _NOUNS.get(noun, noun)
+    noun = noun or _NOUNS.get(name := str(table.__tablename__), name)
     lists = lists or _LISTS[noun]
     columns = (table.id, *others)  # type: ignore[attr-defined]
     begins = (col(column).startswith(part, autoescape=True) for column in columns)

@@ -9,7 +9,7 @@ import typer
 from rich.console import Group
 
 from chordesk.models.errors import UsageError
-from chordesk.tasks.asking.display import TERMINAL, answer_shown, dialogue_table, entry_shown
+from chordesk.tasks.asking.display import TERMINAL, answer_shown, card_shown, dialogue_table, entry_shown
 from chordesk.tasks.cli.output import emit
 from chordesk.tasks.cli.shell import Json, leave_to_caller, looks, opened, whoami
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from chordesk.models.database.store import Store
     from chordesk.models.settings import Settings
     from chordesk.tasks.asking.answers import Answer
+    from chordesk.tasks.proposals import Proposed
 
 commands = typer.Typer()
 LISTED = 40  # dialogues
@@ -42,6 +43,8 @@ def ask(
     """Ask the desk: why, what changed, what it holds and costs.
 
     It answers from its rows at once, for no tokens. What they do not know, a model answers in a run, by looking up.
+    Words that ask for something to be done, such as "stop run 01a226c8" or "halt", become a proposal for you to
+    confirm.
     """
     text = " ".join(words or ())
     if (text.strip() and every) or (new and dialogue is not None):
@@ -50,6 +53,9 @@ def ask(
     settings, store = opened()
     if every or not text.strip():
         _look_back(store, dialogue, every=every, as_json=as_json)
+        return
+    if not model and (card := _proposed(settings, store, text)) is not None:
+        emit(card, card_shown, as_json=as_json)
         return
     going_on = _dialogue(settings, store, account, dialogue, new=new)
     if not model and (found := _looked_up(settings, store, text, account)) is not None:
@@ -60,6 +66,19 @@ def ask(
     from chordesk.tasks.asking.clerk_command import ask_clerk
 
     ask_clerk(text, account, going_on, budget, wait=wait, as_json=as_json)
+
+
+def _proposed(settings: Settings, store: Store, text: str) -> Proposed | None:
+    """Return the proposal that the words ask for; None where they ask for no act."""
+    from chordesk.tasks.asking.proposing import Asker, from_text, proposed, wish
+    from chordesk.tasks.bootstrap import Desk
+    from chordesk.tasks.proposals import Office
+
+    if wish(text) is None:
+        return None
+    with closing(Desk(settings, "ask")) as desk:
+        made = from_text(Office(settings, store, lambda: desk), text, Asker(whoami(), f"the {TERMINAL}"))
+        return proposed(made, settings) if made is not None else None
 
 
 def _looked_up(settings: Settings, store: Store, text: str, account: str | None) -> Answer | None:

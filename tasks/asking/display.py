@@ -13,6 +13,7 @@ from chordesk.tasks.cli.output import paragraph, table
 if TYPE_CHECKING:
     from chordesk.tasks.asking.answers import Answer
     from chordesk.tasks.asking.dialogues import DialogueView, EntryView
+    from chordesk.tasks.proposals import Proposed
 
 TERMINAL = "terminal"  # the origin of what is asked there
 
@@ -53,3 +54,19 @@ def _text(text: str, missing: list[str], sources: list[str], notes: list[str] | 
     if notes or named:
         lines.append(Text("; ".join([*(notes or ()), *named]), style="dim"))
     return Group(*lines)
+
+
+def card_shown(found: Proposed) -> RenderableType:
+    """Return a new proposal, with how it is confirmed."""
+    then = f"nothing is done yet; desk proposals confirm {found.id[:12]} asks you and does it"
+    return Text(f"{card_text(found)}\n{then}")
+
+
+def card_text(found: Proposed) -> str:
+    """Return a card as a terminal shows it."""
+    lines = [f"proposal {found.id[:12]}: {inert(found.title)}", *(f"  {inert(line)}" for line in found.lines)]
+    lines += [f"  {inert(found.cost)}", f"  account {found.account}; asked by {inert(found.by)} from {found.origin}"]
+    lines += ["  the model had read text from outside in this turn"] if found.outside else []
+    if found.open:
+        lines.append(f"  until {found.expires_at:%H:%M:%S} UTC; card {found.shown[:12]}")
+    return "\n".join([*lines, *([f"  {inert(found.fate)}"] if found.fate else [])])

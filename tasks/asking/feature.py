@@ -1,6 +1,6 @@
 """Questions in words about the desk, answered from its rows."""
 
-from chordesk.models.features import Command, Feature, Keep, View
+from chordesk.models.features import Command, Feature, Keep, Pass, View
 
 _MODELS, _AGENTS, _TASKS = "chordesk.models.asking", "chordesk.agents.asking", "chordesk.tasks.asking"
 _TOOLS = f"{_TASKS}.row_tools"
@@ -37,16 +37,26 @@ FEATURE = Feature(
     kinds=("ask", "answer"),
     asides=("ask",),
     commands={
-        "ask": Command(f"{_TASKS}.commands", "Look", "Ask the desk: why, what changed, what it holds and costs.")
+        "ask": Command(f"{_TASKS}.commands", "Look", "Ask the desk: why, what changed, what it holds and costs."),
+        "proposals": Command(f"{_TASKS}.proposal_commands", "Operate", "What was proposed, and waits for a yes or no."),
     },
     answers=(f"{_TASKS}.lookup:answer",),
+    proposals={
+        **{kind: f"{_TASKS}.acts:{kind.upper()}" for kind in ("start", "stop", "halt", "approve", "deny")},
+        "schedule": f"{_TASKS}.schedule_acts:SCHEDULE",
+    },
+    confirms=(f"{_TASKS}.confirming:People",),
+    passes={"proposals": Pass(f"{_TASKS}.confirming:finish_left", seconds=10)},
     routes=(f"{_TASKS}.routes:router", f"{_TASKS}.routes:asks_router"),
-    scopes={"asks": "start"},
+    scopes={"asks": "start", "proposals": "read"},
     views=(View("/ask", "Ask", "of/asking/ask", part="Ask", menu=True, key="k", words="Ask the desk"),),
     pages=(_TASKS,),
     documents=("asking.md",),
     settings_schema=f"{_MODELS}.settings:AskingSettings",
-    tables=(f"{_MODELS}.tables",),
+    tables=(f"{_MODELS}.tables", f"{_MODELS}.proposals"),
     migrations=f"{_MODELS}.migrations",
-    keeps={"asking_entry": Keep(at="created_at", days="days")},
+    keeps={
+        "asking_entry": Keep(at="created_at", days="days"),
+        "asking_proposal": Keep(at="created_at", days="days"),
+    },
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import sqlalchemy
 from sqlmodel import Session, col, select
@@ -14,10 +15,13 @@ from chordesk.models.tables.orders import Order, Position
 from chordesk.models.tables.runs import Candidate, Run
 from chordesk.tasks.asking import of_desk, of_money, of_reasons, of_runs, of_trades
 from chordesk.tasks.asking.answers import Answer, Answering, Desk
+from chordesk.tasks.asking.proposing import wish
 from chordesk.tasks.asking.questions import EXAMPLES, cleaned, read
 from chordesk.tasks.reading.accounts import find_account
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.risk.exposure import underlying_of
+
+PROPOSE = "propose"  # intent of words that ask for an act
 
 
 def answer(
@@ -26,6 +30,8 @@ def answer(
     """Answer a question about an account, by default the desk's. Raises UsageError for a text that is empty or too
     long, NotFound for an account that is not there."""
     given = cleaned(text)
+    if (wanted := wish(given)) is not None:
+        return to_propose(given, *wanted)
     with store.read() as session:
         name = find_account(session, settings, account or named_account(given) or settings.account)
         question = read(given, known_symbols(session, name))
@@ -54,6 +60,12 @@ def named_account(text: str) -> str | None:
     """Return the name beside the word account, None without one."""
     found = [match[1] for pattern in (_NAMED, _BEFORE) if (match := pattern.search(text.lower())) is not None]
     return next((name for name in found if name not in _NO_NAME), None)
+
+
+def to_propose(text: str, kind: str, arguments: Mapping[str, Any]) -> Answer:
+    """Return the answer to words that ask for an act: it is proposed elsewhere, as an answer changes nothing."""
+    told = "That asks for something to be done: `desk ask` and POST /proposals propose it, and a person confirms it."
+    return Answer(question=text, intent=PROPOSE, text=told, facts={"kind": kind, "arguments": dict(arguments)})
 
 
 def not_understood(text: str, unread: str = "") -> Answer:

@@ -86,12 +86,12 @@ def look(off: str) -> dict[str, Any]:
         "routes": [f"{verb} {one.path}" for router in ROUTERS for one in router.routes for verb in one.methods],
         "views": [view.path for _, view in features.views()],
         "pages": [name for name in assets._FILES if name.startswith("of/")],
-        "passes": [*features.passes()],
+        "passes": [*features.passes()], "proposals": [*features.added({}, "proposals")],
         "markets": [*MARKETS], "brokers": [*BROKERS], "holdings": [*HOLDINGS_SOURCES], "runtimes": [*RUNTIMES],
         "benchmarks": [*features.added({}, "benchmarks")], "messengers": [*MESSENGERS],
         "tables": [*store.every_table()], "keeps": [*store.rules()],
     }  # fmt: skip
-    for what in ("brief", "lineage", "bounds", "wraps", "preflight", "answers"):
+    for what in ("brief", "lineage", "bounds", "wraps", "preflight", "answers", "confirms"):
         shown[what] = [f"{one.name}: {part.__name__}" for one, parts in features.parts(what) for part in parts]
     return {
         "shown": shown,

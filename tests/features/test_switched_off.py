@@ -24,7 +24,7 @@ OFF = tuple(described())
 # Members of a description that name what a desk shows, as `surfaces` calls it; of the others something goes, too.
 NAMED = (
     "commands", "kinds", "shown", "event_kinds", "notice_kinds", "denials", "graph_roles", "tools", "lenses",
-    "markets", "brokers", "holdings", "runtimes", "benchmarks", "messengers", "settings", "passes",
+    "markets", "brokers", "holdings", "runtimes", "benchmarks", "messengers", "settings", "passes", "proposals",
 )  # fmt: skip
 PLACED = (
     "roles",
@@ -38,6 +38,7 @@ PLACED = (
     "wraps",
     "preflight",
     "answers",
+    "confirms",
     "tables",
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -33,7 +34,9 @@ from tests.tasks.cli.closed import Closed, make_closed
 from tests.tasks.cli.running import environment
 
 # The ids of the walk's own run, of an order and of a kept thread of it, of an episode and of a question.
-RUN, ORDER, THREAD, EPISODE, QUESTION = "{run}", "{order}", "{thread}", "{episode}", "{question}"
+RUN, ORDER, THREAD, EPISODE, QUESTION, PROPOSAL = (
+    "{run}", "{order}", "{thread}", "{episode}", "{question}", "{proposal}",
+)  # fmt: skip
 LIMITS = ("--broker", "alpaca-live", "--max-notional", "1000000", "--max-orders", "100", "--symbols", "*")
 UP, UP_SECONDS = "Ctrl-C stops all", 600.0  # its last line once all answer, and its own limit for that
 PING = ("ping", "trade", "--name", "trade")  # as `desk up` names it
@@ -91,6 +94,11 @@ WHOLE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("runs list", ()),
     ("changes", ()),
     ("ask", ("status",)),
+    ("ask", ("halt",)),
+    ("proposals list", ("--all",)),
+    ("proposals show", (PROPOSAL,)),
+    ("proposals confirm", (PROPOSAL, "--expect", "0" * 12)),
+    ("proposals dismiss", (PROPOSAL,)),
     ("runs show", (RUN,)),
     ("runs adopt", (RUN, "--model", "rulebook")),
     ("runs leaks", (RUN,)),
@@ -221,6 +229,8 @@ class Walker:
 
     def fill_in(self, argument: str) -> str:
         """An id of the walk's own for its placeholder."""
+        if argument == PROPOSAL:
+            return str(json.loads(self("proposals", "list", "--all", "--json").stdout)[0]["id"])
         with contextlib.closing(self.store) as store, store.read() as session:
             if argument == RUN:
                 return session.exec(select(Run.id).order_by(col(Run.created_at)).limit(1)).one()

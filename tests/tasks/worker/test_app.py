@@ -45,7 +45,7 @@ NAMES = {
 OF_FEATURES = {
     "board": {f"desk.{kind}" for kind in ("brief", "harvest", "board", "voice", "round", "tally")},
     "alerts": {"desk.pass.alerts"},
-    "asking": {"desk.answer"},
+    "asking": {"desk.answer", "desk.pass.proposals"},
     "graphs": {"desk.graph"},
     "measure": {f"desk.backtest{part}" for part in ("", "_session", "_trade", "_result")},
 }

@@ -48,6 +48,8 @@ FEATURE = Feature(
     programs=(Program("toy", ("runs", "toys"), "toys"),),
     messengers={"toy": MessengerEntry("toy_post", "chordesk_toy.messenger:build", "toy post")},
     answers=("chordesk_toy.hooks:toy_answer",),
+    proposals={"toy": "chordesk_toy.proposing:TOY"},
+    confirms=("chordesk_toy.proposing:ToyConfirms",),
     passes={"toy_tidy": Pass("chordesk_toy.hooks:tidy", seconds=10)},
     routes=("chordesk_toy.routes:router",),
     views=(View("/toys", "Toys", "of/toy/toys", menu=True, key="q"), View("/toys/lost", "Lost", "of/toy/lost")),
