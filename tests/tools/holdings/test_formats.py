@@ -123,6 +123,10 @@ def sub(old: str, new: str) -> Callable[[str], str]:
     return changed
 
 
+def without(section: str) -> Callable[[str], str]:
+    return lambda text: "".join(line for line in text.splitlines(keepends=True) if not line.startswith(section))
+
+
 # What was done to a file, and the words of the one line about it: value, place and remedy.
 DAMAGE: list[tuple[str, Callable[[str], str], str]] = [
     ("schwab.csv", sub("$5,223.36", "$5,323.36"), r"row 5: MICROSOFT CORP: 12 x 435.28 is 5,223.36"),
@@ -147,6 +151,8 @@ DAMAGE: list[tuple[str, Callable[[str], str], str]] = [
     ("ibkr.csv", sub('Cash Report,Data,Ending Cash,USD,"2,000.00","2,000.00",0,\n', ""), "its rows come to 4,560.00"),
     ("ibkr.csv", lambda text: text[: text.rindex("Open Positions,Header")], "has no section Financial .* may be cut"),
     ("ibkr.csv", lambda text: text[: text.index("Base Currency Ex")], "has no exchange rate of USD: the file may be"),
+    ("ibkr.csv", sub('0,"12,493.50"', '0,"14,493.50"'), "row 33: the file's Stock in the Net Asset .* to 12,493.50"),
+    ("ibkr.csv", without("Cash Report"), "Cash in the Net Asset Value is 6,400.00, .* to 0.00: perhaps a section was"),
     ("degiro.csv", sub("US0378331005", "US0378331006"), "row 3: 'US0378331006' is no ISIN"),
     ("degiro.csv", sub('"180,50"', '"180.50"'), "row 3.*shows decimal"),
     ("fidelity.csv", lambda text: text[: text.index('"The data')], "Date downloaded.*may be cut"),
@@ -159,6 +165,12 @@ DAMAGE: list[tuple[str, Callable[[str], str], str]] = [
     ("flex.xml", cut, "row .*: is no whole XML"),
     ("flex.xml", lambda text: '<!DOCTYPE x [<!ENTITY a "b">]>' + text, "row 1: declares a document type"),
     ("flex.xml", sub('positionValue="6502"', 'positionValue="7502"'), "ASML: 10 x 650.2 is 6,502.00"),
+    (
+        "flex.xml",
+        sub('"EUR" endingCash="4560"', '"EUR" endingCash="9560"'),
+        "total of cash is 6,400.00, .* 11,400",
+    ),
+    ("flex.xml", sub('fxRateToBase="0.92"', 'fxRateToBase="-0.92"'), "a rate of -0.92 for USD: a rate is above 0"),
     ("flex.xml", sub('position="25"', 'position="2,5"'), "row 14, column position: '2,5' is no number"),
 ]
 
@@ -247,6 +259,8 @@ def test_a_bond_has_a_price_per_hundred_and_a_row_twice_is_said(tmp_path: Path) 
         ("symbol,quantity,price,currency\nSHOP.TO,1,$40,CAD\n", "SHOP.TO 1 40 CAD"),
         ("symbol,quantity,price,value,side\nIBM,10,4,40,Short\n", "IBM -10 4 USD"),
         ("symbol,shares,qty,price\nIBM,10,10.0,4\n", "IBM 10 4 USD"),
+        ("isin,quantity,price,value\nUS4592001014,2,5,10\nUS5949181045,(1),4,(4)\nTotal,,,6\n",
+         "None 2 5 USD, None -1 4 USD"),
         ("symbol,quantity,price,value,account\nA,1,5,5,x\nTotal,,,5,\nB,2,5,10,y\nTotal,,,10,\nTotal,,,15,\n",
          "A 1 5 USD, B 2 5 USD"),
     ],
@@ -273,3 +287,15 @@ def test_a_link_and_a_folder_are_no_files(tmp_path: Path) -> None:
     for path, words in ((link, "is a link to"), (tmp_path, "is no file"), (tmp_path / "none.csv", "cannot be read")):
         with pytest.raises(UsageError, match=words):
             read_file(path, HINTS)
+
+
+def test_each_account_of_a_flex_query_has_the_rates_of_its_own_base_currency(tmp_path: Path) -> None:
+    """By hand: of the second, in dollars, a euro is 1.25; of the first, which states none of the dollar, nothing."""
+    row = '<OpenPosition currency="{}" fxRateToBase="{}" symbol="{}" position="2" markPrice="5" positionValue="10"/>'
+    part = '<FlexStatement accountId="{}" toDate="20251231">{}</FlexStatement>'
+    home = part.format("U1", row.format("EUR", "1", "ASML"))
+    away = part.format("U2", row.format("USD", "1", "KO") + row.format("EUR", "1.25", "SAP"))
+    path = tmp_path / "flex.xml"
+    path.write_text(f"<FlexQueryResponse>{home}{away}</FlexQueryResponse>", encoding="utf-8")
+    found = read_file(path, HINTS).statements
+    assert [[row.rate for row in one.holdings] for one in found] == [[None], [1, Decimal("1.25")]]

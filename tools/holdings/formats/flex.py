@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 from xml.parsers import expat
@@ -81,68 +82,84 @@ def _parse(
         raise UsageError(f"{name}: {error}", remedy="export open positions without lots") from None
 
 
-def parse_flex(data: bytes, name: str, hints: Hints) -> tuple[Parsed, Sheet]:
-    sheet = Sheet(name, "", [], hints, Problems())
-    out = Parsed()
-    draft: Draft | None = None
-    rows: list[Holding] = []
-    sums: dict[str, Decimal] = {}
+@dataclass(slots=True)
+class _Part:
+    """An account of the file while its elements are read. rates: units of its base currency for one of another; sums:
+    what the file states of it in that currency, by what it is of."""
 
-    def end() -> None:
-        if draft is None:
-            return
-        for what, stated in sums.items():
-            kinds = _SUMMARY[what]
-            some = [one for one in draft.holdings if one.kind in kinds]
-            found = sum(((one.value or Decimal(0)) * _base(one) for one in some), Decimal(0))
-            draft.totals.append(Total(what, "", stated, found, 0))
+    draft: Draft
+    rates: dict[str, Decimal] = field(default_factory=dict)
+    sums: dict[str, Decimal] = field(default_factory=dict)
+
+    def end(self, sheet: Sheet) -> None:
+        """Hold the sums against the rows, as far as their rates are known, and give the rows their rates. Accounts of
+        one file may have several base currencies."""
+        for what, stated in self.sums.items():
+            some = [one for one in self.draft.holdings if one.kind in _SUMMARY[what]]
+            if any(one.currency not in self.rates for one in some):
+                continue
+            found = sum(((one.value or Decimal(0)) * self.rates[one.currency] for one in some), Decimal(0))
+            self.draft.totals.append(Total(what, "", stated, found, 0))
             if not near(stated, found, len(some)) and abs(stated - found) > abs(stated) / 200:
                 sheet.error(1, f"the file's total of {what} is {stated:,.2f}, and its rows come to {found:,.2f}")
-
-    rates: dict[int, Decimal] = {}
-
-    def _base(one: Holding) -> Decimal:
-        return rates.get(one.line, Decimal(1))
-
-    for line, tag, row in elements(name, data):
-        if tag == "FlexStatement":
-            end()
-            sums = {}
-            draft = Draft(row.get("accountId", ""), row.get("accountId", ""), _day(sheet, line, row.get("toDate", "")))
-            out.drafts.append(draft)
-            rows = draft.holdings
-        elif tag not in _READ or draft is None:
-            continue
-        elif tag == "EquitySummaryByReportDateInBase":
-            if _day(sheet, line, row.get("reportDate", "")) == draft.as_of:
-                found = {one: _number(sheet, line, row, one) for one in _SUMMARY}
-                sums = {one: number for one, number in found.items() if number is not None}
-        elif (made := _holding(sheet, line, tag, row, out)) is not None:
-            rates[line] = _number(sheet, line, row, "fxRateToBase") or Decimal(1)
-            rows.append(made)
-            day = _day(sheet, line, row.get("reportDate", ""))
-            draft.as_of = draft.as_of or day
-    end()
-    if not out.drafts:
-        raise UsageError(f"{name}: has no FlexStatement", remedy=f"export {_REMEDY}")
-    return out, sheet
+        if dollar := self.rates.get("USD"):
+            self.draft.holdings = [
+                replace(one, rate=self.rates[one.currency] / dollar) if one.currency in self.rates else one
+                for one in self.draft.holdings
+            ]
 
 
 _SUMMARY: Mapping[str, frozenset[Kind]] = {
     "stock": frozenset({"share"}),
     "options": frozenset({"option"}),
+    "cash": frozenset({"cash"}),
 }
+_IN_BASE = "BASE_SUMMARY"
 
 
-def _holding(sheet: Sheet, line: int, tag: str, row: dict[str, str], out: Parsed) -> Holding | None:
+def parse_flex(data: bytes, name: str, hints: Hints) -> tuple[Parsed, Sheet]:
+    sheet = Sheet(name, "", [], hints, Problems())
+    parts: list[_Part] = []
+    for line, tag, row in elements(name, data):
+        if tag == "FlexStatement":
+            number = row.get("accountId", "")
+            parts.append(_Part(Draft(number, number, _day(sheet, line, row.get("toDate", "")))))
+        elif tag in _READ and parts:
+            _read(sheet, line, tag, row, parts[-1])
+    for part in parts:
+        part.end(sheet)
+    if not parts:
+        raise UsageError(f"{name}: has no FlexStatement", remedy=f"export {_REMEDY}")
+    return Parsed([one.draft for one in parts]), sheet
+
+
+def _read(sheet: Sheet, line: int, tag: str, row: dict[str, str], part: _Part) -> None:
+    draft = part.draft
+    if tag == "EquitySummaryByReportDateInBase":
+        if _day(sheet, line, row.get("reportDate", "")) == draft.as_of:
+            found = {one: _number(sheet, line, row, one) for one in _SUMMARY}
+            part.sums |= {one: number for one, number in found.items() if number is not None}
+        return
+    if tag == "CashReportCurrency" and row.get("currency") == _IN_BASE:
+        if (whole := _number(sheet, line, row, "endingCash")) is not None:
+            part.sums["cash"] = whole
+        return
+    base = _number(sheet, line, row, "fxRateToBase")
+    if base is not None and base <= 0:
+        sheet.error(line, f"a rate of {base:f} for {row.get('currency', '')}: a rate is above 0", "fxRateToBase")
+    elif base is not None:
+        part.rates.setdefault(row.get("currency", ""), base)
+    if (made := _holding(sheet, line, tag, row)) is not None:
+        draft.holdings.append(made)
+        draft.as_of = draft.as_of or _day(sheet, line, row.get("reportDate", ""))
+
+
+def _holding(sheet: Sheet, line: int, tag: str, row: dict[str, str]) -> Holding | None:
     currency = row.get("currency", "")
     if len(currency) != 3 or not currency.isalpha():
         if tag == "OpenPosition":
             sheet.error(line, f"{one_line(currency, 20)!r} is no currency", "currency")
-        return None  # the cash report's summary in the base currency
-    base = _number(sheet, line, row, "fxRateToBase")
-    if base:
-        out.rates.setdefault(currency, base)
+        return None
     if tag == "CashReportCurrency":
         amount = _number(sheet, line, row, "endingCash")
         return Holding(line, "Cash", "cash", amount, currency, None, None, None, amount) if amount else None

@@ -43,12 +43,15 @@ _NAMES = columns(
     "category symbol name", category="assetcategory", symbol="symbol", name="description", code="securityid"
 )
 _RATES = columns("currency amount", currency="currency", amount="exchangerate; number")
+_WORTH = columns("category amount", account="account", category="assetclass", amount="currenttotal; number")
+_CLASSES: Mapping[str, Kind] = {"cash": "cash", "stock": "share", "options": "option", "funds": "fund"}
 _IN_BASE = "Base Currency Summary"
 _SECTIONS = {
     "Open Positions": _POSITIONS,
     "Cash Report": _CASH,
     "Financial Instrument Information": _NAMES,
     "Base Currency Exchange Rate": _RATES,
+    "Net Asset Value": _WORTH,
 }
 
 
@@ -70,7 +73,11 @@ def _tables(sheet: Sheet) -> Iterator[tuple[str, Table]]:
             continue
         if what == "Header":
             wanted = _SECTIONS[section]
-            if (places := places_of(row, wanted)) is None:
+            places = places_of(row, wanted)
+            if places is None and wanted is _WORTH:  # its second table, the rate of return
+                known[section] = Table(sheet, wanted, row, {})
+                continue
+            if places is None:
                 lacks = ", ".join(ours for ours, one in wanted.items() if one.required)
                 sheet.error(row, f"the section {section} has other columns; wanted are {lacks}")
                 continue
@@ -115,6 +122,7 @@ def _read(sheet: Sheet) -> Parsed:
             _cash(table, out, found, own, base[1] if base is not None else "")
     if not sheet.hints.without_total:
         _require_whole(sheet, tables, out, found, base[1] if base is not None else "")
+        _require_worth(sheet, tables, out, found)
     for one in found.values():
         one.as_of = as_of
     out.drafts = list(found.values())
@@ -255,6 +263,27 @@ def _require_whole(
     else:
         return
     sheet.error(sheet.rows[-1], f"has no {lacks}: the file may be cut; --without-total takes it all the same")
+
+
+def _require_worth(sheet: Sheet, tables: list[tuple[str, Table]], out: Parsed, found: dict[str, Draft]) -> None:
+    """Hold what the statement says that its cash, shares, options and funds are worth against the rows of each: a
+    section that was not exported shows no broken row. Half a per cent is left for the rounding of rates."""
+    for section, table in tables:
+        if section != "Net Asset Value":
+            continue
+        for row in table.rows:
+            kind = _CLASSES.get(table.raw(row, "category").strip().lower())
+            stated = table.number(row, "amount")
+            account = table.raw(row, "account")
+            held = [one for name, draft in found.items() if account in ("", name) for one in draft.holdings]
+            rows = [one for one in held if one.kind == kind]
+            if kind is None or stated is None or any(one.currency not in out.rates for one in rows):
+                continue  # what lacks a rate is told as such
+            worth = sum(((one.value or Decimal(0)) * out.rates[one.currency] for one in rows), Decimal(0))
+            if abs(stated - worth) > abs(stated) / 200 + Decimal("0.01") * (len(rows) + 1):
+                what = f"{table.raw(row, 'category').strip()} in the Net Asset Value"
+                text = f"the file's {what} is {stated:,.2f}, and its rows come to {worth:,.2f}: perhaps a section"
+                sheet.error(row, f"{text} was not exported, or the file was cut; --without-total takes it all the same")
 
 
 IBKR = Format(

@@ -62,9 +62,7 @@ def _read(sheet: Sheet) -> Parsed:
     for row in table.rows:
         if not table.whole(row):
             continue
-        if is_total(table.raw(row, "symbol")) or (
-            not table.raw(row, "isin").strip() and is_total(table.raw(row, "name"))
-        ):
+        if _is_sum(table, row):
             totals.append(_Sum(row, table.number(row, "value"), {id(one): len(one.holdings) for one in found.values()}))
             continue
         draft = drafts_of(found, table.raw(row, "number"), table.text(row, "account", 40))
@@ -78,6 +76,14 @@ def _read(sheet: Sheet) -> Parsed:
     for draft in out.drafts:
         _newest(sheet, table, draft, days.get(draft.number or draft.label, {}), out)
     return out
+
+
+def _is_sum(table: Table, row: Row) -> bool:
+    """Whether a row is a sum: in the column of symbols or ISINs, or in any other where it has neither."""
+    codes = [table.raw(row, ours).strip() for ours in ("symbol", "isin")]
+    if any(is_total(one) for one in codes):
+        return True
+    return not any(codes) and any(is_total(table.raw(row, ours)) for ours in ("name", "account", "number"))
 
 
 class _Sum(NamedTuple):
