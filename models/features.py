@@ -385,6 +385,8 @@ class Feature:
     # Functions of a ToolContext and the symbols that may be opened. Each returns None, or what bounds a size, as
     # `Further` of tools/portfolio/size_bounds.py: the strictest bound holds, so that it can only make one smaller.
     bounds: tuple[str, ...] = ()
+    # Functions of a ToolContext that return symbols which research on holdings is about, beside those of the account.
+    researched: tuple[str, ...] = ()
     documents: tuple[str, ...] = ()  # of the desk's own: its pages below docs/
     settings: tuple[str, ...] = ()  # names of those that have no meaning without it
     # Functions that raise SettingError for settings that do not fit: called where one of its settings is given.
@@ -1082,7 +1084,8 @@ def load_packages() -> None:
 def _every_place(feature: Feature) -> Iterator[str]:
     yield from (*feature.roles, *feature.tools, *feature.policies, *feature.workflows, *feature.brief)
     yield from (*feature.lineage, *feature.bounds, *feature.requires, *feature.checks, *feature.preflight)
-    yield from (*feature.routes, *feature.wraps, *feature.answers, *feature.proposals.values(), *feature.confirms)
+    yield from (*feature.researched, *feature.routes, *feature.wraps, *feature.answers)
+    yield from (*feature.proposals.values(), *feature.confirms)
     for several in (feature.turn_counts, feature.options, feature.subcommands):
         yield from (place for places in several.values() for place in places)
     yield from (one.module for one in feature.commands.values())

@@ -250,7 +250,8 @@ class LensTrial(Identified, table=True):
 
 
 class Candidate(Identified, table=True):
-    """A symbol under research in a run. origin: screen, manual (named by a person) or position (held already).
+    """A symbol under research in a run. origin: screen, manual (named by a person), position (held already) or
+    elsewhere (held by other accounts alone, which are never traded here).
 
     confidence: of the lenses that put it forward, null when none did.
     """

@@ -227,7 +227,7 @@ def screen(
 def research(
     symbols: Annotated[list[str] | None, typer.Argument(help="The symbols to research.")] = None,
     portfolio: Annotated[
-        bool, typer.Option("--portfolio", help="Research the account's holdings, each role when it is due.")
+        bool, typer.Option("--portfolio", help="Research what is held, each role when it is due.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="With --portfolio: run every role, due or not.")] = False,
     budget: Budget = None,

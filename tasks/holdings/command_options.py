@@ -31,6 +31,8 @@ def weakest(
 ) -> dict[str, Any]:  # fmt: skip
     """Research holdings of all accounts in place of the account's own, and end the command."""
     if weakest is None:
+        if portfolio:
+            _say_left_out()
         return {}
     if not portfolio:
         raise UsageError("--weakest goes with --portfolio", remedy="desk research --portfolio --weakest 3")
@@ -58,6 +60,16 @@ def weakest(
     look = forecast(app, budget, yes=yes, dry_run=dry_run, as_json=as_json)
     see(app, open_research(app, found, look), wait=wait, as_json=as_json)
     raise typer.Exit()
+
+
+def _say_left_out() -> None:
+    """Say what is held elsewhere and has no price here: it is not researched."""
+    from chordesk.tasks.holdings.commands import looking
+    from chordesk.tools.holdings.portfolio_view import shares_elsewhere
+
+    with looking() as (context, _):
+        _, left = shares_elsewhere(context)
+    warn([f"left out, held elsewhere without a price here: {', '.join(left)}"] if left else [])
 
 
 commands = typer.Typer()

@@ -276,7 +276,7 @@ def show(as_json: Json = False) -> None:
     from chordesk.tasks.holdings.display import view_lines
     from chordesk.tools.holdings.portfolio_view import portfolio_view
 
-    with _looking() as (context, stale):
+    with looking() as (context, stale):
         found = portfolio_view(context, stale)
     emit(found, lambda _: view_lines(found), as_json=as_json)
 
@@ -299,7 +299,7 @@ def what_if(
     if not 0 < amount < 1e12:
         raise UsageError(f"{amount:g} is no amount of money", remedy="give a number above 0")
     name, moved = spelled(symbol), -amount if sell else amount
-    with _looking() as (context, stale):
+    with looking() as (context, stale):
         before, after = portfolio_view(context, stale), portfolio_view(context, stale, (name, moved))
         room = None if sell else room_for(context, name)
     most = "not known" if room is None else f"{room:,.2f}"
@@ -309,7 +309,7 @@ def what_if(
 
 
 @contextmanager
-def _looking() -> Iterator[tuple[ToolContext, int]]:
+def looking() -> Iterator[tuple[ToolContext, int]]:
     """Yield the account's market of now as tools see it, and the sessions after which holdings are old."""
     from chordesk.models.holdings.settings import HoldingsSettings
     from chordesk.models.settings.schema import own_settings

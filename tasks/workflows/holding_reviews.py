@@ -15,13 +15,13 @@ from chordesk.agents.roles import after, rejecting, research_roles, validators
 from chordesk.models.answers import ReportStatus, Stance
 from chordesk.models.errors import UsageError
 from chordesk.models.tables.columns import dialect_insert, utcnow
-from chordesk.models.tables.runs import Report
+from chordesk.models.tables.runs import Report, Run
 from chordesk.models.tables.runtime import RoleSchedule
 from chordesk.models.text import span
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep
-from chordesk.tasks.reading.accounts import DueReason, DueRole, HoldingPlan, SkippedRole, signed
+from chordesk.tasks.reading.accounts import PLANS, DueReason, DueRole, HoldingPlan, SkippedRole, signed
 from chordesk.tasks.worker.endings import Done, Ending, Handler
 from chordesk.tasks.worker.order_pass import meet_past_sessions
 from chordesk.tools.market.actions import growth_since
@@ -29,7 +29,7 @@ from chordesk.tools.market.clock import account_day, day_of
 from chordesk.tools.market.prices import actions_of
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.orders.protection import held_plans
-from chordesk.tools.portfolio.holdings import Holding, holdings, holds
+from chordesk.tools.portfolio.holdings import Holding, held_elsewhere, holding_elsewhere, holdings, holds
 from chordesk.tools.registry import ToolContext
 
 AGE = dt.timedelta(hours=24)  # market time after which a role looks at a holding again, whatever the figures
@@ -132,11 +132,15 @@ def record_look(
 
 
 def look_at(desk: Desk, context: ToolContext, symbol: str) -> HoldingSnapshot | None:
-    """Return a holding as it is now; None for what the account does not hold."""
+    """Return a holding as it is now; None for what the account does not hold, and the run is not about as a holding of
+    another account."""
     with desk.store.read() as session:
-        if not holds(session, context.account, symbol):
-            return None
-    found = holdings(context, only=symbol)
+        own = holds(session, context.account, symbol)
+        run = session.get(Run, context.run_id) if context.run_id and not own else None
+        planned = run is not None and symbol in (one["symbol"] for one in run.params.get(PLANS, ()))
+    if not own and not planned:
+        return None
+    found = holdings(context, only=symbol) if own else [holding_elsewhere(context, symbol)]
     return HoldingSnapshot(context.clock.now(), found[0].price, found[0].unrealized) if found else None
 
 
@@ -182,10 +186,12 @@ def review_writer(
 
 
 def plan_portfolio(desk: Desk, *, force: bool = False) -> list[HoldingPlan]:
-    """By symbol. Raises UsageError when nothing is held."""
+    """Of the account's holdings, then of those elsewhere. Raises UsageError when nothing is held."""
     account, now = desk.settings.account, desk.market.clock.now()
     meet_past_sessions(desk, account)
-    held = holdings(desk.tool_context())
+    context = desk.tool_context()
+    held = holdings(context)
+    held += held_elsewhere(context, [one.symbol for one in held])
     if not held:
         remedy = "`desk research SYMBOL...` researches symbols that you name"
         raise UsageError(f"the account {account} holds nothing: there is nothing to research", remedy=remedy)

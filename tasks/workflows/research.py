@@ -4,7 +4,7 @@ alone, then the other roles as a flat chord (`reporting`), and their verdict (`c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -42,6 +42,7 @@ from chordesk.tasks.workflows.holding_reviews import plan_portfolio, reviewing
 from chordesk.tasks.workflows.reporting import report_step, run_report
 from chordesk.tasks.workflows.runs import Look, Request, Symbol, new_run, open_run
 from chordesk.tools.market.universe import resolve_universe
+from chordesk.tools.portfolio.holdings import ELSEWHERE
 
 
 def open_research(app: DeskApp, symbols: Sequence[str], look: Look | None = None) -> Run:
@@ -50,7 +51,8 @@ def open_research(app: DeskApp, symbols: Sequence[str], look: Look | None = None
 
 
 def open_portfolio(app: DeskApp, *, force: bool = False, look: Look | None = None) -> Run:
-    """Of each holding the roles that are due, or all of them. Raises UsageError when nothing is held."""
+    """Of each holding, of the account and elsewhere, the roles that are due, or all of them. Raises UsageError when
+    nothing is held."""
     plans = {one.symbol: one for one in plan_portfolio(app.desk, force=force)}
 
     def asked(run: Run, symbol: str) -> RequestedRoles:
@@ -59,7 +61,8 @@ def open_portfolio(app: DeskApp, *, force: bool = False, look: Look | None = Non
         return RequestedRoles({one.role: one.reason for one in due}, stored)
 
     kept = {PLANS: [one.model_dump(mode="json") for one in plans.values()]}
-    return _open(app, plans, "position", asked, kept, look)
+    elsewhere = [name for name, one in plans.items() if ELSEWHERE in one.missing]
+    return _open(app, plans, "position", asked, kept, look, elsewhere)
 
 
 def _open(
@@ -69,13 +72,17 @@ def _open(
     asked: Callable[[Run, str], RequestedRoles],
     extra: Mapping[str, Any] = MappingProxyType({}),
     look: Look | None = None,
+    elsewhere: Collection[str] = (),
 ) -> Run:
-    """asked: returns the roles of a symbol. extra: parameters of the run besides those of all research."""
+    """asked: returns the roles of a symbol. extra: parameters of the run besides those of all research. elsewhere:
+    symbols that are held by other accounts alone."""
     desk = app.desk
     params = {"symbols": list(symbols), **researchers(desk.settings), "trade": False, **extra}
 
     def write(session: Session, run: Run, finish: str) -> list[NewStep]:
         candidates = unscreened(run.id, symbols, origin, first=1)
+        for one in candidates:
+            one.origin = "elsewhere" if one.symbol in elsewhere else origin
         session.add_all(candidates)
         session.flush()
         capital, spare = session.get_one(Account, run.account).cash, spare_turns(session, desk.settings, run.id)

@@ -35,6 +35,7 @@ PLACED = (
     "brief",
     "lineage",
     "bounds",
+    "researched",
     "wraps",
     "preflight",
     "answers",

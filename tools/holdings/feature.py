@@ -26,6 +26,7 @@ FEATURE = Feature(
         )
     },
     bounds=(f"{_TOOLS}.whole_book:bounds",),
+    researched=(f"{_TOOLS}.portfolio_view:researched",),
     denials={
         "holdings_whole_book": Denial(
             "what would make a symbol or sector too large a share of own and outside holdings together",

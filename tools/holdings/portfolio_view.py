@@ -14,6 +14,7 @@ import numpy as np
 from chordesk.models.answers import Frozen
 from chordesk.models.exchanges import HOME, currency_of
 from chordesk.models.money import DOLLAR
+from chordesk.models.settings.running_desk import is_backtest
 from chordesk.tools.decimals import rounded
 from chordesk.tools.holdings.keeping import OutsideAccount, accounts
 from chordesk.tools.holdings.names import ISIN
@@ -321,6 +322,34 @@ def _worst(context: ToolContext, weights: Mapping[str, float]) -> list[BadDay]:
     days = set.intersection(*(set(one) for one in moves.values()))
     sums = [(sum(weights[name] * one[day] for name, one in moves.items()), day) for day in days]
     return [BadDay(day=day, change=round(change, 6)) for change, day in sorted(sums)[:WORST_DAYS] if change < 0]
+
+
+MOST_RESEARCHED = 150
+
+
+def researched(context: ToolContext) -> list[str]:
+    return shares_elsewhere(context)[0]
+
+
+def shares_elsewhere(context: ToolContext) -> tuple[list[str], list[str]]:
+    """Return (shares and funds of other accounts whose price the market knows now, the largest first; names of what has
+    none, or is too much); nothing in a backtest, and where other accounts are not used."""
+    if context.settings.book == "off" or is_backtest(context.account) or context.store is None:
+        return [], []
+    with store_of(context).read() as session:
+        found = accounts(session, clock_day(context.clock))
+    known = priced(context, symbols_of(found))
+    sizes: dict[str, float] = {}
+    left: set[str] = set()
+    for one in worths(context, found, known):
+        if one.outside.row.kind == "cash":
+            continue
+        if one.symbol is not None and one.symbol in known.closes:
+            sizes[one.symbol] = sizes.get(one.symbol, 0.0) + abs(one.value or 0.0)
+        else:
+            left.add(one.symbol or one.outside.row.name)
+    ranked = sorted(sizes, key=lambda name: (-sizes[name], name))
+    return ranked[:MOST_RESEARCHED], [*sorted(left), *ranked[MOST_RESEARCHED:]]
 
 
 def weakest(context: ToolContext, count: int, stale_sessions: int) -> tuple[list[str], list[str]]:

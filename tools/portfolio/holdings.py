@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -160,7 +160,7 @@ class Holding:
     """Symbol with all its positions: shares, and contracts on it."""
 
     symbol: str
-    positions: tuple[str, ...]
+    positions: tuple[str, ...]  # of the account
     price: float | None  # of the symbol's share, in account currency
     unrealized: float | None  # the gain of all its positions as a share of their cost
     missing: tuple[str, ...] = ()  # why price or unrealized is None, as "price: reason"
@@ -176,6 +176,23 @@ def holdings(context: ToolContext, only: str | None = None) -> list[Holding]:
     # A price of an earlier session does not show a move since: it is not known.
     reasons = {row["symbol"]: row["reason"] for row in gaps.rows()}
     return [_holding(context, symbol, rows[symbol], reasons) for symbol in sorted(rows)]
+
+
+ELSEWHERE = "unrealized: it is held at another broker, and never traded here"
+
+
+def held_elsewhere(context: ToolContext, own: Collection[str]) -> list[Holding]:
+    """Holdings that features know of beside the account's, by symbol."""
+    named: set[str] = set()
+    for feature, functions in features.parts("researched", kind=Callable):
+        for function in functions:
+            named.update(features.call(feature, function, context))
+    return [holding_elsewhere(context, symbol) for symbol in sorted(named.difference(own))]
+
+
+def holding_elsewhere(context: ToolContext, symbol: str) -> Holding:
+    price, no_price = _price(context, symbol)
+    return Holding(symbol, (), price, None, (*([f"price: {no_price}"] if no_price else ()), ELSEWHERE))
 
 
 _HELD = select(col(Position.symbol)).where(col(Position.account) == bindparam("account"))

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from sqlmodel import col, delete, select
 
+from chordesk.models.statements import Holding, Statement
 from chordesk.models.states import StepKind
-from chordesk.models.tables.orders import Position
+from chordesk.models.tables.orders import Order, Position
 from chordesk.models.tables.runs import Report, Run, Step, Verdict, VerdictReport
 from chordesk.models.tables.runtime import RoleSchedule
 from chordesk.tasks.reading.runs import view
 from chordesk.tasks.workflows.research import open_portfolio
+from chordesk.tools.holdings.keeping import forget
 from chordesk.tools.ledger import ensure_account
+from chordesk.tools.portfolio.holdings import ELSEWHERE
 from tests.builders import MARKET_NOW
 from tests.fakes.responses import Status
 from tests.tasks.workflows.conftest import Floor, plain
 from tests.tasks.workflows.scripted import action
+from tests.tools.holdings.test_keeping import a_read, imported
 
 ROLES = ["quick", "fundamentals", "risk", "catalyst"]
 TOMORROW = "due 2010-08-13 15:55 EDT"
@@ -179,6 +186,29 @@ def test_one_role_that_is_due_runs_alone_and_the_verdict_rests_on_the_others_las
     story = floor.desk("runs", "show", own, "--lineage", "IBM").out
     assert story.count(f"of run {first}: the role was not due") == 3
     assert f"of run {own}" not in story
+
+
+def test_what_is_held_elsewhere_alone_is_researched_when_it_is_due_and_never_traded(floor: Floor) -> None:
+    hold(floor, "IBM")
+    rows_ = [Holding(at, name, "share", Decimal(7), "USD", name) for at, name in enumerate(("MMM", "IBM", "NOPE"))]
+    imported(floor.store, a_read(Statement("", tuple(rows_), dt.date(2010, 8, 9))), "savings")
+    try:
+        first, again = researched(floor), researched(floor)
+        shown = plain(floor.desk("runs", "show", first["run_id"]).out)
+    finally:
+        with floor.store.session() as session:
+            forget(session, ["savings"])
+    assert {one["symbol"]: one["origin"] for one in first["candidates"]} == {"IBM": "position", "MMM": "elsewhere"}
+    (own, elsewhere), (_, later) = (run["portfolio_research"]["holdings"] for run in (first, again))
+    assert (own["unrealized"] is None, elsewhere["unrealized"], elsewhere["missing"]) == (False, None, [ELSEWHERE])
+    assert [one["why"] for one in elsewhere["executed_roles_with_reasons"]] == ["initial run"] * len(ROLES)
+    assert (later["executed_roles_with_reasons"], len(later["skipped_roles"])) == ([], len(ROLES))
+    assert "never traded here" in shown
+    assert "savings" not in json.dumps(first)
+    assert not any(word in json.dumps(floor.model.subjects) for word in ("savings", "elsewhere", "another broker"))
+    with floor.store.read() as session:
+        runs = [one["run_id"] for one in (first, again)]
+        assert session.exec(select(Order).where(col(Order.run_id).in_(runs))).all() == []
 
 
 def test_no_data_and_a_refusal_count_as_researched_and_a_failure_does_not(floor: Floor) -> None:

@@ -43,6 +43,7 @@ FEATURE = Feature(
     notice_kinds={"toy_added": NoticeWords("a run of toys came to a total", "Toys were added up", "sums of toys")},
     denials={"toy_shy": Denial("a symbol that begins with ZZ", "trade another", "chordesk_toy.hooks:shy", exits=True)},
     bounds=("chordesk_toy.hooks:small",),
+    researched=("chordesk_toy.hooks:kept_toys",),
     checks=("chordesk_toy.hooks:CHECK",),
     preflight=("chordesk_toy.hooks:find_toys",),
     programs=(Program("toy", ("runs", "toys"), "toys"),),
