@@ -10,6 +10,7 @@ from chordesk.agents.rulebook import thresholds as limits
 from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, calls_of, number, policy, shown
 from chordesk.agents.rulebook.policies.screeners import options_allowed
 from chordesk.models.market import parse_contract
+from chordesk.models.money import coded
 from chordesk.tools.decimals import exact
 from chordesk.tools.market.price_steps import stepped_quantity
 
@@ -32,7 +33,8 @@ def decide(case: Case) -> Call | Payload:
     names = {_underlying(symbol) for symbol in held}
     fresh = [row for row in verdicts if row["symbol"] not in names]
     for row in sorted(fresh, key=lambda row: _ORDER.get(str(row.get("confidence")), len(_ORDER))):
-        if (action := _fresh(row, prices.get(row["symbol"]), left, _tradable(case.subject))) is not None:
+        price, tradable = prices.get(row["symbol"]), _tradable(case.subject)
+        if (action := _fresh(row, price, left, tradable, portfolio.get("currency"))) is not None:
             actions.append(action)
             left = None if left is None else left - (action["notional"] or 0.0)
     return {"actions": actions, "reasoning": _reasoning(case, actions, verdicts)}
@@ -102,7 +104,10 @@ def _tradable(subject: Payload) -> str:
     return "options" if subject["constraints"]["optionsMode"] == "options-only" else "both"
 
 
-def _fresh(verdict: Payload, price: float | None, cash: float | None, tradable: str) -> Payload | None:
+def _fresh(
+    verdict: Payload, price: float | None, cash: float | None, tradable: str, currency: str | None
+) -> Payload | None:
+    """currency: of the account, None for dollars."""
     symbol, rating = str(verdict["symbol"]), str(verdict.get("rating"))
     confidence = str(verdict.get("confidence", "low"))
 
@@ -128,8 +133,9 @@ def _fresh(verdict: Payload, price: float | None, cash: float | None, tradable: 
     bound = f"the bound by {size.get('bound')}" if most <= cash else "the cash that is left"
     if notional < max(least, _LEAST_TRADE):
         what = "share" if not size.get("lot") else f"lot of {size['lot']:g}"
-        return watch(f"the verdict is BUY, but {notional:.2f} by {bound} buys no {what} at {price}")
-    reason = f"the verdict is BUY; {notional:.2f} is {bound}"
+        at = coded(f"{price}", size.get("currency") or currency, always=bool(size.get("currency")))
+        return watch(f"the verdict is BUY, but {coded(f'{notional:.2f}', currency)} by {bound} buys no {what} at {at}")
+    reason = f"the verdict is BUY; {coded(f'{notional:.2f}', currency)} is {bound}"
     plan = {"stop": number(size, "stop"), "target": None, "horizon": None, "review": None}
     traded = {"side": "buy", "notional": notional, "orderType": "market", "plan": plan}
     return {**_action(symbol, "open", confidence, reason), **traded}

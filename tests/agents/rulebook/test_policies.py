@@ -253,6 +253,9 @@ def test_an_entry_has_the_size_and_the_stop_that_code_worked_out() -> None:
     for most, action in ((50.0, "open"), (49.99, "watch"), (None, "watch")):
         (row,) = traded(desk, [verdict("AA", "BUY", sizing=sized(most))])
         assert row["action"] == action
+    desk.portfolio = {**portfolio(1e5, 1e5), "currency": "EUR"}
+    (row,) = traded(desk, [verdict("AA", "BUY", sizing={**sized(20.0), "currency": "JPY", "rate": 0.006, "lot": 100})])
+    assert "EUR 20.00 by the bound by equal risk buys no lot of 100 at JPY 50" in row["reasoning"]
 
 
 @pytest.mark.parametrize(
