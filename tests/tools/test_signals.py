@@ -14,7 +14,13 @@ from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.prices import history_of
 from chordesk.tools.market.protocol import Bars
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
-from chordesk.tools.model_tools.signals import SignalsArguments, signal_rows, signals_get, symbol_signals
+from chordesk.tools.model_tools.signals import (
+    SignalsArguments,
+    exact_signals,
+    signal_rows,
+    signals_get,
+    symbol_signals,
+)
 from chordesk.tools.prices import price_figures
 from chordesk.tools.prices.daily_bars import Budget
 from chordesk.tools.registry import Gaps, payload
@@ -240,3 +246,12 @@ def test_a_year_s_extremes_need_a_year(market: ReplayMarket, call: Call) -> None
     long = FarMarket({"X": daily("X", np.r_[500.0, np.linspace(100, 200, 252)])})
     (row,) = call(long, "technicals_get", symbols=["X"]).payload["technicals"]
     assert (row["high252"], row["low252"]) == (500, 100)  # the first of the 252 opened at 500
+
+
+def test_a_rule_judges_by_more_digits_than_are_told() -> None:
+    """A rise of 5.002 % is above 5 %, though it is told as 5 %; the noise of a division is not."""
+    for last, exact, told in ((105.002, 0.05002, 0.05), (105.0, 0.05, 0.05)):
+        history = history_of(daily("X", [100, last]), [TODAY - dt.timedelta(days=1), TODAY])
+        assert exact_signals(history).change == exact
+        assert symbol_signals(history).change == told
+    assert 105 / 100 - 1 != 0.05

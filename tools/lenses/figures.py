@@ -11,7 +11,7 @@ import numpy as np
 from chordesk.models.errors import DeskError, NotConfigured, UsageError
 from chordesk.tools.lenses.expressions import Columns
 from chordesk.tools.model_tools.company import earnings, fundamentals, ratings
-from chordesk.tools.model_tools.signals import signal_rows
+from chordesk.tools.model_tools.signals import signal_figures
 from chordesk.tools.prices.daily_bars import by_symbol
 from chordesk.tools.registry import MAX_SYMBOLS, Gaps, ToolContext
 
@@ -100,8 +100,8 @@ def read_panel(context: ToolContext, symbols: Sequence[str], names: Collection[s
     parts = {FIGURES[name].part for name in names}
     if "prices" in parts:
         for some in _batches(symbols):
-            for row in signal_rows(context, some, gaps):
-                rows[row["symbol"]] = {**row, "splitLike": 0}
+            for one in signal_figures(context, some, gaps):
+                rows[one.symbol] = {**one.model_dump(by_alias=True), "splitLike": 0}
         for gap in gaps.rows():
             if gap["what"] == SPLIT_GAP and gap.get("symbol") in rows:
                 rows[gap["symbol"]]["splitLike"] = 1

@@ -1,6 +1,6 @@
 """The price figures of many names on many past sessions at once, each as a screen on that day would have had it.
 
-A name's figures on a day are those of `tools.model_tools.signals.symbol_signals`. Where none of the last 252 sessions
+A name's figures on a day are those of `tools.model_tools.signals.exact_signals`. Where none of the last 252 sessions
 lacks a bar they are computed for all days together, which is two hundred times as fast; on all other days one by one.
 """
 
@@ -20,7 +20,7 @@ from chordesk.tools.lenses.figures import PRICE_FIGURES
 from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.prices import History, actions_of, lost_sessions, moves_like_splits, vanished
 from chordesk.tools.market.protocol import Bars, Floats, MarketData, RecordedSessions
-from chordesk.tools.model_tools.signals import symbol_signals
+from chordesk.tools.model_tools.signals import EXACT, exact_signals
 from chordesk.tools.prices.close_table import CloseTable
 from chordesk.tools.prices.price_figures import SESSIONS_A_YEAR
 
@@ -99,7 +99,7 @@ class PastFigures:
 
     def _alone(self, symbol: str, row: int, at: int) -> dict[str, float | None]:
         history = _history(self._bars[symbol], self._places[symbol], self.days, row, at)
-        found = symbol_signals(history).model_dump(by_alias=True)
+        found = exact_signals(history).model_dump(by_alias=True)
         split = not history.bars.adjusted and bool(moves_like_splits(history.bars.close))
         return {**found, "splitLike": float(split)}
 
@@ -145,23 +145,23 @@ def figures_of(bars: Bars, symbol: str) -> dict[str, Floats]:
     with np.errstate(all="ignore"):
         high = _rolling_high(bars.high)
         found = {
-            "close": np.round(close, 4),
+            "close": close,
             "sessions": np.minimum(np.arange(count) + 1.0, SESSIONS_A_YEAR),
             "momentum20": _momentum(close, 20),
             "momentum60": _momentum(close, 60),
-            "rsi14": np.round(_rsi(close), 2),
-            "fromHigh": np.round(close / high - 1, 4),
+            "rsi14": _rsi(close),
+            "fromHigh": close / high - 1,
             "highSessions": np.minimum(np.arange(count) + 1.0, SESSIONS_A_YEAR),
-            "volatility20": np.round(_volatility(close, days_a_year(symbol)), 4),
-            "drawdown60": np.round(_drawdown(close, 60), 4),
-            "volumeRatio": np.round(_volume_ratio(bars.volume, 20), 2),
-            "gap": _after(1, count, np.round(bars.open[1:] / close[:-1] - 1, 4)),
+            "volatility20": _volatility(close, days_a_year(symbol)),
+            "drawdown60": _drawdown(close, 60),
+            "volumeRatio": _volume_ratio(bars.volume, 20),
+            "gap": _after(1, count, bars.open[1:] / close[:-1] - 1),
             "change": _momentum(close, 1),
             "sma20": _from_average(close, 20),
             "sma50": _from_average(close, 50),
             "splitLike": np.zeros(count) if bars.adjusted else _split_like(close),
         }
-    return {name: np.where(np.isfinite(values), values, np.nan) for name, values in found.items()}
+    return {name: np.where(np.isfinite(values), np.round(values, EXACT), np.nan) for name, values in found.items()}
 
 
 def _after(first: int, count: int, values: Floats) -> Floats:
@@ -173,7 +173,7 @@ def _after(first: int, count: int, values: Floats) -> Floats:
 
 
 def _momentum(close: Floats, sessions: int) -> Floats:
-    return _after(sessions, len(close), np.round(close[sessions:] / close[:-sessions] - 1, 4))
+    return _after(sessions, len(close), close[sessions:] / close[:-sessions] - 1)
 
 
 def _rolling_high(high: Floats) -> Floats:
@@ -210,7 +210,7 @@ def _from_average(close: Floats, sessions: int) -> Floats:
     if len(close) < sessions:
         return np.full(len(close), np.nan)
     average = sliding_window_view(close, sessions).mean(axis=1)
-    return _after(sessions - 1, len(close), np.round(close[sessions - 1 :] / average - 1, 4))
+    return _after(sessions - 1, len(close), close[sessions - 1 :] / average - 1)
 
 
 def _split_like(close: Floats) -> Floats:

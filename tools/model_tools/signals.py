@@ -7,7 +7,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, NamedTuple, NotRequired
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -72,41 +72,58 @@ class TechnicalsAnswer(Answer):
     technicals: list[SymbolTechnicals]
 
 
+EXACT = 9  # digits after the point of a figure that a rule judges by: less is noise of the arithmetic
+_SHOWN = {"rsi14": 2, "volume_ratio": 2}  # digits of a figure that is told; 4 of all others
+
+
 def symbol_signals(history: History, lost: bool = False) -> SymbolSignals:
-    """Return the signals of one symbol at its last bar; the formulas and their sources are in
+    """Return the signals of one symbol at its last bar as they are told; the formulas and their sources are in
     tools/prices/price_figures.py.
 
     A figure over so many sessions is of those that have a bar, None where more than a tenth have none; the high states
     its own. lost: the market has no bar of the session before, so there is no change of the day.
     """
+    return _told(exact_signals(history, lost))
+
+
+def exact_signals(history: History, lost: bool = False) -> SymbolSignals:
+    """As `symbol_signals`, with all digits that say something: a rule's level is between two of them."""
     bars, spread = history.bars, history.spread
     close, high = spread.close, bars.high[-price_figures.SESSIONS_A_YEAR :]
     month, quarter = history.window(21), history.window(60)
     averaged = {sessions: history.window(sessions) for sessions in (20, 50)}
+    a_year = days_a_year(history.symbol)
     return SymbolSignals(
         symbol=history.symbol,
         date=bars.dates[-1],
-        close=round(float(close[-1]), 4),
+        close=round(float(close[-1]), EXACT),
         sessions=len(bars.close),
-        momentum20=rounded(_momentum(history, 20)),
-        momentum60=rounded(_momentum(history, 60)),
-        rsi14=rounded(price_figures.rsi(_closes(history, _RSI)), 2),
-        from_high=rounded(price_figures.from_high(bars.close, high)),
+        momentum20=_exact(_momentum(history, 20)),
+        momentum60=_exact(_momentum(history, 60)),
+        rsi14=_exact(price_figures.rsi(_closes(history, _RSI))),
+        from_high=_exact(price_figures.from_high(bars.close, high)),
         high_sessions=len(high),
-        volatility20=rounded(
-            price_figures.volatility(month.close, len(month) - 1, days_a_year(history.symbol)) if month else None
-        ),
-        drawdown60=rounded(price_figures.drawdown(quarter.close, len(quarter))) if quarter else None,
-        volume_ratio=rounded(price_figures.volume_ratio(month.volume, len(month) - 1), 2) if month else None,
-        gap=None if lost else rounded(price_figures.gap(spread.open, close)),
-        change=None if lost else rounded(price_figures.momentum(close, 1)),
+        volatility20=_exact(price_figures.volatility(month.close, len(month) - 1, a_year)) if month else None,
+        drawdown60=_exact(price_figures.drawdown(quarter.close, len(quarter))) if quarter else None,
+        volume_ratio=_exact(price_figures.volume_ratio(month.volume, len(month) - 1)) if month else None,
+        gap=None if lost else _exact(price_figures.gap(spread.open, close)),
+        change=None if lost else _exact(price_figures.momentum(close, 1)),
         sma20=_from_average(averaged[20]),
         sma50=_from_average(averaged[50]),
     )
 
 
+def _exact(value: float | None) -> float | None:
+    return rounded(value, EXACT)
+
+
+def _told(found: SymbolSignals) -> SymbolSignals:
+    figures = {name: value for name, value in found if isinstance(value, float)}
+    return found.model_copy(update={name: round(value, _SHOWN.get(name, 4)) for name, value in figures.items()})
+
+
 def _from_average(bars: Bars | None) -> float | None:
-    return rounded(price_figures.from_average(bars.close, len(bars))) if bars else None
+    return _exact(price_figures.from_average(bars.close, len(bars))) if bars else None
 
 
 def _momentum(history: History, sessions: int) -> float | None:
@@ -122,28 +139,47 @@ def _closes(history: History, sessions: int) -> Floats:
     return (history.whole if history.window(sessions) is not None else history.run).close
 
 
+class _Kept(NamedTuple):
+    """Signals, the same as they are told, and what is missing."""
+
+    exact: list[SymbolSignals]
+    rows: list[dict[str, Any]]
+    gaps: Gaps
+
+
 # Signals of a day on record, by the symbols that were asked for: each lens asks for those of the same shards.
-_KEPT: WeakKeyDictionary[MarketData, dict[tuple[str, ...], tuple[list[dict[str, Any]], Gaps]]] = WeakKeyDictionary()
+_KEPT: WeakKeyDictionary[MarketData, dict[tuple[str, ...], _Kept]] = WeakKeyDictionary()
 
 
 def signal_rows(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> list[dict[str, Any]]:
-    if not isinstance(context.market, RecordedSessions):
-        return _signal_rows(context, symbols, gaps)
-    known, key = _KEPT.setdefault(context.market, {}), tuple(symbols)
+    """Return the figures as they are told."""
+    return _signals(context, symbols, gaps).rows
+
+
+def signal_figures(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> list[SymbolSignals]:
+    """Return the figures by which a rule judges."""
+    return _signals(context, symbols, gaps).exact
+
+
+def _signals(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> _Kept:
+    recorded = isinstance(context.market, RecordedSessions)
+    known, key = _KEPT.setdefault(context.market, {}) if recorded else {}, tuple(symbols)
     if (kept := known.get(key)) is None:
-        began, own = time.monotonic(), Gaps()
-        kept = _signal_rows(context, symbols, own), own
+        began = time.monotonic()
+        kept = _looked_up(context, symbols)
         if time.monotonic() - began < context.settings.tool_seconds / 2:  # else some may be missing for lack of time
             known[key] = kept
-    gaps.take(kept[1])
-    return kept[0]
+    gaps.take(kept.gaps)
+    return kept
 
 
-def _signal_rows(context: ToolContext, symbols: Sequence[str], gaps: Gaps) -> list[dict[str, Any]]:
+def _looked_up(context: ToolContext, symbols: Sequence[str]) -> _Kept:
+    gaps = Gaps()
     found, lost = list(histories(context, symbols, gaps)), bool(lost_sessions(context.market, 2))
     note_kept(found, gaps, _LONGEST_SIGNAL)
     note_lost(context, gaps, _LONGEST_SIGNAL)
-    return [symbol_signals(history, lost).model_dump(mode="json", by_alias=True) for history in found]
+    exact = [exact_signals(history, lost) for history in found]
+    return _Kept(exact, [_told(one).model_dump(mode="json", by_alias=True) for one in exact], gaps)
 
 
 def signals_get(context: ToolContext, arguments: SignalsArguments) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from chordesk.tools.market.clock import ReplayClock
 from chordesk.tools.market.prices import history_of
 from chordesk.tools.market.protocol import Bars
 from chordesk.tools.market.replay.market import ReplayData, ReplayMarket
-from chordesk.tools.model_tools.signals import symbol_signals
+from chordesk.tools.model_tools.signals import exact_signals
 from tests.tools.conftest import MakeContext
 
 NAMES = ["AAPL", "IBM", "GE", "KO", "XOM"]
@@ -58,7 +58,7 @@ def test_a_longer_history_counts_its_last_252_sessions(gone: int) -> None:
         seen = Bars("IBM", part.dates[cut], False, *(
             getattr(part, name)[cut] for name in ("open", "high", "low", "close", "volume")
         ))  # fmt: skip
-        own = symbol_signals(history_of(seen, sessions[max(0, day - 251) : day + 1])).model_dump(by_alias=True)
+        own = exact_signals(history_of(seen, sessions[max(0, day - 251) : day + 1])).model_dump(by_alias=True)
         for name in set(values) - {"splitLike"}:
             expected = np.nan if own[name] is None else own[name]
             np.testing.assert_allclose(values[name][at], expected, atol=1e-9, err_msg=f"{name} at {at}")
