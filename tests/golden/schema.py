@@ -102,10 +102,11 @@ EXPLAINS = frozenset({"description", "title", "$schema"})
 ASKED = (*DECLINED, "item/tool/call")
 
 
-def printed() -> dict[str, Any]:
-    """The schema of the installed binary, every definition by its name."""
+def printed(binary: Path | None = None) -> dict[str, Any]:
+    """The schema of a binary, the installed one by default, every definition by its name."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [str(codex_cli_bin.bundled_codex_path()), "app-server", "generate-json-schema", "--experimental"]
+        given = str(binary or codex_cli_bin.bundled_codex_path())
+        command = [given, "app-server", "generate-json-schema", "--experimental"]
         environment = {"PATH": "/usr/bin:/bin", "HOME": folder, "CODEX_HOME": folder}
         subprocess.run(
             [*command, "--out", folder], check=True, capture_output=True, timeout=SECONDS, env=environment, cwd=folder
