@@ -39,7 +39,7 @@ APART := env $(addprefix -u ,$(filter-out DESK_TEST_% PYTHON,$(filter $(FOREIGN)
 SAMPLE := $(VENV)/samples/msft-chain
 
 .DEFAULT_GOAL := help
-.PHONY: help demo packages test test-fast test-deep check format bench fleet containers faults real card docs up install lock audit vendor pictures clean sbom slim bytecode secrets image wheel
+.PHONY: help demo packages matrix newest test test-fast test-deep check format bench fleet containers faults real card docs up install lock audit vendor pictures clean sbom slim bytecode secrets image wheel
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name what; do printf '  make %-9s %s\n' "$$name" "$$what"; done
@@ -63,6 +63,13 @@ test-fast: $(VENV)/.dev ## Only the tests that start no process and take no long
 test-deep: $(VENV)/.dev ## Every property with 200 examples or more, malformed input, then the faults and the fleet (some 45 minutes)
 	@$(APART) $(BIN)/python -m pytest --deep -n 2 --dist loadscope -q $(TESTS)
 	@$(MAKE) --no-print-directory faults fleet
+
+matrix: $(VENV)/.dev wheel ## Each Python from 3.11 to 3.14 that this machine has: its own environment, the demo, the fast tests (PYTHONS="...": these)
+	@$(APART) $(BIN)/python deploy/matrix.py $(if $(PYTHONS),--python $(PYTHONS)) --wheel "$$(ls -t $(DIST)/chordesk-*.whl | head -1)" -- -n 2 --dist loadscope $(TESTS)
+
+newest: $(VENV)/.dev wheel ## The newest version of everything in place of the pins, then the demo and the fast tests: once a week
+	@$(APART) $(BIN)/python deploy/matrix.py --newest --wheel "$$(ls -t $(DIST)/chordesk-*.whl | head -1)" -- -n 2 --dist loadscope $(TESTS)
+	@$(APART) DESK_TEST_NEWEST=1 $(BIN)/python -m pytest -q tests/agents/codex/test_newest.py
 
 packages: $(CCXT)/.tools ## What packages/ has, each in an environment of its own: types and tests (2 minutes; 5 the first time)
 	@echo "-- packages/chordesk-ccxt"
