@@ -16,8 +16,6 @@ from chordesk.models.text import one_line
 from chordesk.tools.model_tools.company import COMPANY_GET
 from chordesk.tools.model_tools.company_data import EARNINGS_DATES
 from chordesk.tools.model_tools.news import NEWS_LIST
-from chordesk.tools.model_tools.portfolio import PORTFOLIO_GET
-from chordesk.tools.model_tools.reports import REPORT_LATEST
 from chordesk.tools.model_tools.signals import SIGNALS_GET, TECHNICALS_GET
 
 CLERK = "clerk"
@@ -97,7 +95,7 @@ def _named(text: str, known: Mapping[str, dict[str, str]]) -> dict[str, str] | N
 
 CLERK_ROLE = Role(
     CLERK, "research", "clerk.md", "ask_clerk.md", ClerkSubject,
-    (COMPANY_GET, EARNINGS_DATES, NEWS_LIST, PORTFOLIO_GET, REPORT_LATEST, SIGNALS_GET, TECHNICALS_GET), ClerkOutput,
+    (COMPANY_GET, EARNINGS_DATES, NEWS_LIST, SIGNALS_GET, TECHNICALS_GET), ClerkOutput,
     keeps_thread=False, optional=True, reports=False, of_market=False, evidence=looked_up, complete=complete_answer,
     completed=ClerkAnswer, smallest=lambda settings: clerk_subject(settings, "paper", "", ""),
 )  # fmt: skip

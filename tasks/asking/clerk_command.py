@@ -38,7 +38,8 @@ def ask_clerk(
     entry_id = str(run.params["entry"])
     thread = dialogue or entry_id
     later = f"desk ask --in {thread[:SHORT_ID]}"
-    typer.echo(f"the clerk looks it up: run {run.id[:SHORT_ID]}, dialogue {thread[:SHORT_ID]}", err=True)
+    if not as_json:
+        typer.echo(f"the clerk looks it up: run {run.id[:SHORT_ID]}, dialogue {thread[:SHORT_ID]}", err=True)
     if not wait:
         emit({"run_id": run.id, "id": entry_id, "dialogue": thread}, lambda _: f"see it with: {later}", as_json=as_json)
         return

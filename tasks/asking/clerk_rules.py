@@ -55,7 +55,7 @@ _CALLS: dict[str, Callable[[Question], list[Call]]] = {
     "strongest": lambda asked: [Call("holdings_list", _given(order="strongest", count=asked.count))],
     "equity": lambda asked: [Call("equity_get", _moments(asked))],
     "gain": lambda asked: [Call("gains_list", _given(symbols=_symbols(asked), **_moments(asked)))],
-    "fees": lambda asked: [Call("fees_get", _moments(asked))],
+    "fees": lambda asked: [Call("fills_list", _moments(asked))],
     "verdict": lambda asked: [Call("verdicts_list", {"symbols": _symbols(asked)})],
     "thesis": lambda asked: [Call("theses_list", {"symbols": _symbols(asked)})],
     "plan": lambda asked: [Call("plans_list", _given(symbols=_symbols(asked)))],

@@ -19,7 +19,6 @@ FEATURE = Feature(
         f"{_TOOLS}:HOLDINGS_LIST": _CLERK,
         f"{_TOOLS}:EQUITY_GET": _CLERK,
         f"{_TOOLS}:GAINS_LIST": _CLERK,
-        f"{_TOOLS}:FEES_GET": _CLERK,
         f"{_TOOLS}:VERDICTS_LIST": _CLERK,
         f"{_TOOLS}:THESES_LIST": _CLERK,
         f"{_TOOLS}:PLANS_LIST": _CLERK,

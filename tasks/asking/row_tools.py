@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 MOST_ROWS, MOST_TEXT = 80, 12_000  # of a list, and of the look-up's text
 _ID = r"^[0-9a-f]{6,32}$"
-_SINCE = "90m, 6h, 2d, 1w, today, yesterday, close (the exchange's last), week, lastweek, month, or a day; real time"
+_SINCE = "real time: 6h, 2d, 1w, today, yesterday, close, week, month or a day"
 Some = Annotated[list[Symbol], Field(max_length=20, description="tickers; none for all"), DISTINCT]
 Named = Annotated[list[Symbol], Field(min_length=1, max_length=5, description="1 to 5 tickers"), DISTINCT]
-Since = Annotated[str | None, Field(max_length=40, description=_SINCE)]
-Until = Annotated[str | None, Field(max_length=40, description="as since; before it")]
+Since = Annotated[str, Field(max_length=40, description=_SINCE)]
+Until = Annotated[str, Field(max_length=40)]
 Count = Annotated[int, Field(ge=1, le=50)]
 RunId = Annotated[str, Field(pattern=_ID, description="id of a run, or its first characters")]
 
@@ -60,8 +60,8 @@ class NamedArguments(Arguments):
 
 
 class SinceArguments(Arguments):
-    since: Since = None
-    until: Until = None
+    since: Since = ""
+    until: Until = ""
 
 
 class ChangeArguments(SinceArguments):
@@ -102,16 +102,16 @@ class RunsArguments(Arguments):
 
 class RunArguments(Arguments):
     run: RunId
-    other: Annotated[str | None, Field(pattern=_ID, description="a run to compare with")] = None
+    other: Annotated[str, Field(pattern=rf"^$|{_ID}", description="a run to compare with")] = ""
 
 
 class CostArguments(SinceArguments):
-    run: Annotated[str | None, Field(pattern=_ID, description="of a run alone")] = None
+    run: Annotated[str, Field(pattern=rf"^$|{_ID}", description="of a run alone")] = ""
 
 
 class ScoreArguments(Arguments):
     kind: Literal["any", "voice", "tool", "lens", "role", "rating", "thesis"] = "any"
-    name: Annotated[str | None, Field(max_length=60, description="such as a lens's")] = None
+    name: Annotated[str, Field(max_length=60, description="such as a lens's")] = ""
 
 
 class SettingArguments(Arguments):
@@ -122,8 +122,7 @@ class SettingArguments(Arguments):
 
 def _looked(
     context: ToolContext,
-    intent: str,
-    *,
+    *intents: str,
     symbols: Sequence[str] = (),
     ids: Sequence[str] = (),
     moments: SinceArguments | None = None,
@@ -132,7 +131,7 @@ def _looked(
     settings: Sequence[str] = (),
     standing: bool = False,
 ) -> dict[str, Any]:
-    """Return what the look-up of an intent finds. standing: it tells how the account is now, so that it is not to be
+    """Return what the look-ups of intents find. standing: it tells how the account is now, so that it is not to be
     told where the account's rows go beyond the clock."""
     from chordesk.tasks.asking.answers import Desk
     from chordesk.tasks.asking.lookup import answering
@@ -144,15 +143,15 @@ def _looked(
     desk = Desk(context.settings, store_of(context), context.account, lambda: context.market, now)
     if standing and (why := _beyond(desk)) is not None:
         gaps = Gaps()
-        gaps.add(intent, why)
+        gaps.add(intents[0], why)
         return payload(context, gaps, available=False, account=desk.account, facts={}, outside="", sources=[])
     text = " ".join(words)
     question = Question(
-        text=text, intent=intent, symbols=tuple(symbols), ids=tuple(ids), count=count, settings=tuple(settings),
-        since=moments.since if moments else None, until=moments.until if moments else None,
+        text=text, intent=intents[0], symbols=tuple(symbols), ids=tuple(ids), count=count, settings=tuple(settings),
+        since=(moments.since or None) if moments else None, until=(moments.until or None) if moments else None,
         words=frozenset(text.lower().split()),
     )  # fmt: skip
-    return _told(context, desk, answering(intent)(desk, question))
+    return _told(context, desk, *(answering(intent)(desk, question) for intent in intents))
 
 
 def _told(context: ToolContext, desk: Desk, *found: Found) -> dict[str, Any]:
@@ -230,7 +229,9 @@ def orders_list(context: ToolContext, arguments: OrderArguments) -> dict[str, An
 
 def fills_list(context: ToolContext, arguments: FillArguments) -> dict[str, Any]:
     words = [] if arguments.side == "any" else [arguments.side]
-    return _looked(context, "fills", symbols=arguments.symbols, moments=arguments, count=arguments.count, words=words)
+    return _looked(
+        context, "fills", "fees", symbols=arguments.symbols, moments=arguments, count=arguments.count, words=words
+    )
 
 
 def holdings_list(context: ToolContext, arguments: HoldingArguments) -> dict[str, Any]:
@@ -245,10 +246,6 @@ def equity_get(context: ToolContext, arguments: SinceArguments) -> dict[str, Any
 
 def gains_list(context: ToolContext, arguments: GainArguments) -> dict[str, Any]:
     return _looked(context, "gain", symbols=arguments.symbols, moments=arguments, standing=True)
-
-
-def fees_get(context: ToolContext, arguments: SinceArguments) -> dict[str, Any]:
-    return _looked(context, "fees", moments=arguments)
 
 
 def verdicts_list(context: ToolContext, arguments: NamedArguments) -> dict[str, Any]:
@@ -268,7 +265,7 @@ def runs_list(context: ToolContext, arguments: RunsArguments) -> dict[str, Any]:
 
 
 def run_get(context: ToolContext, arguments: RunArguments) -> dict[str, Any]:
-    if arguments.other is not None:
+    if arguments.other:
         return _looked(context, "compare", ids=(arguments.run, arguments.other))
     return _looked(context, "run", ids=(arguments.run,))
 
@@ -322,7 +319,9 @@ DESK_WHY = _tool(
 ORDERS_LIST = _tool(
     "orders_list", "The account's orders, the newest first, with what denied them.", OrderArguments, orders_list
 )
-FILLS_LIST = _tool("fills_list", "What the account bought and sold, the newest first.", FillArguments, fills_list)
+FILLS_LIST = _tool(
+    "fills_list", "What the account bought and sold, the newest first, and the fees of it.", FillArguments, fills_list
+)
 HOLDINGS_LIST = _tool(
     "holdings_list",
     "What the account holds with value and gain; or its weakest or strongest by rating, gain and probability.",
@@ -331,7 +330,6 @@ HOLDINGS_LIST = _tool(
 )
 EQUITY_GET = _tool("equity_get", "Equity, cash and drawdown, and what they moved since.", SinceArguments, equity_get)
 GAINS_LIST = _tool("gains_list", "What was gained on shares: by sales, and of what is held.", GainArguments, gains_list)
-FEES_GET = _tool("fees_get", "Commissions and duties that the broker took.", SinceArguments, fees_get)
 VERDICTS_LIST = _tool(
     "verdicts_list", "The last verdict on each share, and its reports.", NamedArguments, verdicts_list
 )

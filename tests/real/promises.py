@@ -6,6 +6,7 @@ server can hold them to a schema, that nothing is sent, and that each failure sa
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections import Counter
@@ -157,6 +158,19 @@ def a_server_that_is_killed_and_back_ends_no_run_for_ever(desk: RealDesk, _figur
     return f"{run.state}; failures {dict(kinds)}, {len(later)} turns tried again; reports {outcomes(reports)}"
 
 
+def a_question_is_looked_up_and_no_invented_figure_passes(desk: RealDesk, _figures: Figures) -> str:
+    done = desk.command("ask", "--model", "why was AAPL bought", "--new", "--json")
+    assert done.returncode in (0, 1), said(done)[-600:]
+    found = json.loads(done.stdout)
+    assert found["state"] in ("answered", "failed"), found["state"]
+    if found["state"] == "failed":
+        assert found["reason"], "it says no reason"
+        return f"no answer: {found['reason'][:200]}"
+    assert found["text"].count("[not found]") == len({one["end"] for one in found["unsupported"]})
+    (turn, *_) = desk.turns(found["run_id"])
+    return f"{found['found']} of {found['figures']} figures found, {turn.total_tokens} tokens: {found['text'][:160]!r}"
+
+
 @tool
 def price_of(symbol: str) -> str:
     """Return the price of a stock."""
@@ -202,6 +216,7 @@ PROMISES: tuple[Promise, ...] = (
     the_doctor_shows_what_the_server_can_do,
     a_research_of_two_symbols_ends,
     a_trader_on_such_verdicts_sends_nothing,
+    a_question_is_looked_up_and_no_invented_figure_passes,
     a_thread_is_kept_over_two_runs,
     a_run_that_is_stopped_frees_the_server,
     a_prompt_that_is_too_long_is_told_with_both_numbers,

@@ -143,8 +143,9 @@ def prompts(settings: Settings) -> Handlers:
 log = structlog.get_logger(__name__)
 
 INSTRUCTIONS = (
-    "Read tools of a trading desk: prices and indicators as of the time in asOf, charts, option chains, news, filings "
-    "and the paper account. What is missing is named in `missing`. No tool submits an order."
+    "Read tools of a trading desk: prices and indicators as of the time in asOf, charts, option chains, news, "
+    "filings, the paper account, and what the desk did: orders, runs, verdicts, reasons. What is missing is named in "
+    "`missing`. No tool submits an order."
 )
 
 

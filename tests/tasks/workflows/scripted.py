@@ -43,7 +43,7 @@ class Scripted:
     hits: dict[str, list[str]] = field(default_factory=dict)
     stances: dict[tuple[str, str], str] = field(default_factory=dict)
     actions: list[dict[str, Any]] = field(default_factory=list)
-    instead: dict[str, Reply] = field(default_factory=dict)
+    instead: dict[str, Reply | Callable[[dict[str, Any]], Reply]] = field(default_factory=dict)
     once: dict[str, Reply] = field(default_factory=dict)
     summary: str = "It is steady."
     figures: bool = True
@@ -59,7 +59,8 @@ class Scripted:
         texts = [part["text"] for item in body["input"] if item["type"] == "message" for part in item["content"]]
         role = next(text for text in texts if text.startswith("Role: ")).split("\n")[0].removeprefix("Role: ")
         if role in self.instead:
-            return self.instead[role]
+            given = self.instead[role]
+            return given(body) if callable(given) else given
         if role in self.once:
             return self.once.pop(role)
         subject = json.loads(_SUBJECT.findall("\n".join(texts))[-1])

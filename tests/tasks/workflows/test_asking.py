@@ -1,0 +1,47 @@
+"""A question that no look-up knows: looked up by a role on real workers, kept, and gone on with."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.fakes.responses import Call, Reply, Text, answered
+from tests.parts import needs
+from tests.tasks.workflows.conftest import Floor
+from tests.tasks.workflows.scripted import USAGE
+
+pytestmark = needs("asking")
+SAID = {
+    "answer": "The desk has 0 orders, and 77 of something else.", "sources": ["0123456789ab"], "missing": [],
+    "proposals": [],
+}  # fmt: skip
+
+
+def test_a_question_is_looked_up_answered_with_marks_and_gone_on_with(floor: Floor) -> None:
+    seen: list[str] = []
+
+    def clerk(body: dict[str, Any]) -> Reply:
+        if answered(body):
+            return Text(json.dumps(SAID), USAGE)
+        seen.append(json.dumps(body["input"], ensure_ascii=False))
+        return Call("orders_list", json.dumps({"state": "open"}), USAGE)
+
+    floor.model.instead = {"clerk": clerk}
+    first = floor.desk("ask", "is there anything odd about the desk\u202e?", "--new", "--json")
+    assert first.code == 0, first.err
+    found = first.json
+    assert (found["state"], found["intent"], found["question"]) == (
+        "answered", "", "is there anything odd about the desk ?"
+    )  # fmt: skip
+    assert found["text"] == "The desk has 0 orders, and 77 [not found] of something else."
+    assert (found["figures"], found["found"], found["tokens"]) == (2, 1, 200)
+    assert found["sources"] == []
+    assert found["missing"] == ["the source 0123456789ab: no tool of this turn gave it"]
+    second = floor.json("ask", "--model", "status", "--in", found["dialogue"][:12])
+    assert second["dialogue"] == found["dialogue"]
+    assert "anything odd about the desk" in seen[-1], "the dialogue is its memory"
+    runs = {one["run"]["id"] for one in floor.json("runs", "list")}
+    assert found["run_id"] not in runs, "lists leave them out"
+    assert {one["run"]["id"] for one in floor.json("runs", "list", "--kind", "ask")} >= {
+        found["run_id"], second["run_id"]
+    }  # fmt: skip
