@@ -16,12 +16,14 @@ from chordesk.models.answers import Completed, Grounding, ReportStatus
 from chordesk.models.asking.settings import AskingSettings
 from chordesk.models.asking.tables import AskingEntry
 from chordesk.models.errors import UsageError
+from chordesk.models.notices import note
 from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import with_values
 from chordesk.models.settings.schema import own_settings
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Run
-from chordesk.tasks.asking.dialogues import ANSWERED, ASKED, FAILED, earlier, way_of
+from chordesk.models.tables.runtime import Notice
+from chordesk.tasks.asking.dialogues import ANSWERED, ASKED, FAILED, earlier, entry_view, way_of
 from chordesk.tasks.asking.questions import LONGEST, cleaned
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
@@ -168,6 +170,14 @@ def _writer(entry_id: str, columns: Mapping[str, Any]) -> Callable[[Session], No
         row = session.get_one(AskingEntry, entry_id)
         row.sqlmodel_update(dict(columns))
         session.add(row)
+        run = session.get_one(Run, row.run_id)
+        if run.schedule is not None:  # nobody waits for it at a terminal
+            told = entry_view(session, row).text or f"no answer: {row.reason}"
+            facts = {"question": row.question, "text": told}
+            note(session, Notice(
+                key=f"asking:{row.id}", kind="asking_answered", subject=run.schedule, facts=facts, run_id=run.id,
+                occurred_at=utcnow(),
+            ))  # fmt: skip
 
     return write
 

@@ -1,6 +1,6 @@
 """Questions in words about the desk, answered from its rows."""
 
-from chordesk.models.features import Command, Feature, Keep, Pass, View
+from chordesk.models.features import Command, Feature, Keep, NoticeWords, Pass, View
 
 _MODELS, _AGENTS, _TASKS = "chordesk.models.asking", "chordesk.agents.asking", "chordesk.tasks.asking"
 _TOOLS = f"{_TASKS}.row_tools"
@@ -38,6 +38,14 @@ FEATURE = Feature(
     commands={
         "ask": Command(f"{_TASKS}.commands", "Look", "Ask the desk: why, what changed, what it holds and costs."),
         "proposals": Command(f"{_TASKS}.proposal_commands", "Operate", "What was proposed, and waits for a yes or no."),
+    },
+    notice_kinds={
+        "asking_answered": NoticeWords(
+            "a question of the schedule or of an alert is answered",
+            "A question is answered",
+            "answered questions",
+            f"{_TASKS}.wording:answered",
+        )
     },
     answers=(f"{_TASKS}.lookup:answer",),
     proposals={

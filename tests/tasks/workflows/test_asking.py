@@ -5,6 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from sqlmodel import select
+
+from chordesk.models.tables.runtime import Notice
+from chordesk.tasks.asking.wording import answered as answered_words
+from chordesk.tasks.engine import requests
+from chordesk.tasks.workflows.scheduled import open_once
 from tests.fakes.responses import Call, Reply, Text, answered
 from tests.parts import needs
 from tests.tasks.workflows.conftest import Floor
@@ -45,3 +51,17 @@ def test_a_question_is_looked_up_answered_with_marks_and_gone_on_with(floor: Flo
     assert {one["run"]["id"] for one in floor.json("runs", "list", "--kind", "ask")} >= {
         found["run_id"], second["run_id"]
     }  # fmt: skip
+
+
+def test_what_the_schedule_asks_is_told_to_people(floor: Floor) -> None:
+    floor.model.instead = {"clerk": Text(json.dumps({**SAID, "answer": "Nothing is due.", "sources": []}), USAGE)}
+    asked = requests.made("ask", {"question": "what is due today"}, "schedule morning")
+    run_id = open_once(floor.processes.app, asked, "morning", "2026-11-27")
+    assert run_id is not None
+    assert floor.ended(run_id) == "done"
+    assert open_once(floor.processes.app, asked, "morning", "2026-11-27") is None
+    with floor.store.read() as session:
+        (notice,) = session.exec(select(Notice).where(Notice.run_id == run_id)).all()
+    assert (notice.kind, notice.subject, answered_words(notice)) == (
+        "asking_answered", "morning", "what is due today: Nothing is due."
+    )  # fmt: skip
