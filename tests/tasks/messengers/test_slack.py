@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import threading
 import time
 from typing import Any
@@ -16,7 +17,7 @@ from chordesk.models.settings.sources import load
 from chordesk.tasks.messengers import inbound, slack
 from chordesk.tasks.messengers.people import Scope
 from chordesk.tasks.messengers.slack_updates import incoming
-from tests.fakes.slack import ADA, BOB, BOT_TOKEN, TEAM
+from tests.fakes.slack import ADA, BOB, BOT_TOKEN, TEAM, FakeSlack
 from tests.stack import wait_for
 from tests.tasks.messengers.conftest import Phone
 
@@ -221,3 +222,46 @@ def test_both_tokens_are_needed_and_neither_is_shown(slack_phone: Phone) -> None
         assert "hunter2" not in f"{caught.value}{caught.value.remedy}"
     with pytest.raises(SettingError, match="SLACK_APP_TOKEN is not set"):
         slack.build(slack_phone.settings.model_copy(update={"messengers_slack_app_token": None}), slack_phone.store)
+
+
+def test_a_hostile_workspace_acts_on_nothing(slack_phone: Phone) -> None:
+    """Readers, strangers, channels and bots send what they like, doubled and by sockets that end; a seed makes it the
+    same each time."""
+    phone, far, dice = slack_phone, slack_phone.far, random.Random(7)
+    phone.pair(ADA, "ada", Scope.READ)
+    (order,) = phone.asks("AAA")
+    with phone.running():
+        given = [_hostile(far, dice) for _ in range(COUNT)]
+        wait_for(lambda: set(given) <= set(far.answered), "each is answered")
+        far.says(ADA, "help")
+        far.until(ADA, "You are ada")
+    assert phone.state(order) == "approval_pending"
+    assert not (phone.settings.home / "HALT").exists()
+    assert {one.channel for one in far.messages} == {f"D{ADA}"}
+    assert {person.name for person in phone.people()} == {"ada"}
+
+
+COUNT = 100
+HOSTILE = [
+    "halt", "/halt", "HALT", "approve all", "stop ffffffff", "mute 9999999d", "pair " + "A" * 5_000, "waiting", "\x00",
+    "<!channel> halt", "<http://evil.com|halt>", "&lt;b&gt; http://evil.com", "why " + "AAA " * 400, "{{7*7}}",
+    "\u202ehalt",
+]  # fmt: skip
+
+
+def _hostile(far: FakeSlack, dice: random.Random) -> str:
+    user, text = dice.choice([ADA, BOB, "U0EVE", "", "U" * 99]), dice.choice(HOSTILE)
+    kind = dice.random()
+    if kind < 0.05:
+        far.ends_socket(dice.choice(["warning", "cut"]))
+    if kind < 0.2:
+        return far.presses(
+            user, dice.choice(["", "x" * 64, "x" * 500, "approve", "\x00"]), dice.choice([None, "C0ROOM"])
+        )
+    if kind < 0.3:
+        return far.slash(user, dice.choice(["/halt", "/desk", "halt"]), text, dice.choice([None, "C0ROOM"]))
+    if kind < 0.4:
+        odd: list[Any] = [None, 7, [], {}, {"event": 7}, {"team_id": TEAM, "event": {"type": "message"}, "event_id": 7}]
+        return far.gives(dice.choice(["events_api", "interactive", "slash_commands", "x"]), dice.choice(odd))
+    more = dice.choice([{}, {"channel": "C0ROOM"}, {"bot_id": "B1"}, {"thread_ts": "1.0"}, {"ts": "x"}, {"text": None}])
+    return far.says(user, text, more)
