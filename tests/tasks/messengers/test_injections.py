@@ -6,15 +6,18 @@ chat messages; in several languages, with marks that are not seen, in base64, as
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+from sqlmodel import select
 
-from chordesk.models.errors import DeskError, MarketError
+from chordesk.models.errors import DeskError, MarketError, NotConfigured
 from chordesk.models.text import inert
 from chordesk.tasks.approval_requests import WaitingOrder, waiting
 from chordesk.tasks.messengers import cards, messages, slack
@@ -22,6 +25,7 @@ from chordesk.tasks.messengers.inbound import Inbox, Incoming
 from chordesk.tasks.messengers.people import Scope
 from chordesk.tasks.messengers.slack_updates import plain
 from chordesk.tasks.notifications.wording import quoted
+from chordesk.tasks.proposals import Office
 from chordesk.tools.market.protocol import MarketData
 from tests.fakes.telegram import ADA
 from tests.parts import of_feature
@@ -29,7 +33,7 @@ from tests.tasks.messengers.conftest import Phone
 
 TEXTS = [json.loads(line)["text"] for line in (Path(__file__).parent / "injections.jsonl").read_text().splitlines()]
 # What only an act changes; not what was asked and is told.
-OURS = ("messengers_update", "messengers_message", "messengers_bot", "alembic_version")
+OURS = ("messengers_update", "messengers_message", "messengers_bot", "alembic_version", "asking_proposal")
 
 
 def acts(phone: Phone) -> dict[str, object]:
@@ -77,6 +81,24 @@ def test_none_acts_as_a_question_and_none_costs_a_token(waits: Phone) -> None:
             continue
         assert found.tokens == 0
         assert "provider_key" not in found.text or "not set" in found.text
+
+
+def test_none_does_or_confirms_what_it_proposes(waits: Phone) -> None:
+    """Words may propose an act: it waits for a person's confirmation, which no text is, and its card is plain."""
+    proposing = of_feature("chordesk.tasks.asking.proposing")
+    office = Office(waits.settings, waits.store, _no_desk)
+    for text in TEXTS:
+        with contextlib.suppress(DeskError):
+            proposing.from_text(office, text, proposing.Asker("ada", "terminal"))
+    with waits.store.read() as session:
+        rows = session.exec(select(proposing.AskingProposal)).all()
+    assert rows, "some of them ask for an act that there is"
+    assert {row.state for row in rows} <= {"open", "replaced"}
+    assert all(line.isprintable() for row in rows for line in (row.title, *row.lines))
+
+
+def _no_desk() -> NoReturn:
+    raise NotConfigured("no market is asked")
 
 
 def test_none_leaves_its_place() -> None:
