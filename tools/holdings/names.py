@@ -31,7 +31,13 @@ _ETRADE = re.compile(
     r"([A-Z./]{1,7})\s+([A-Za-z]{3})\s+(\d{1,2})\s+'(\d{2})\s+\$([\d,]+(?:\.\d+)?)\s+(Put|Call)", re.IGNORECASE
 )  # QQQ Dec 31 '26 $600 Put
 _WORDED = re.compile(r"([A-Z./]{1,7})\s+(\d{1,2})/(\d{1,2})/(\d{4})\s+(Call|Put)\s+\$([\d,]+(?:\.\d+)?)", re.IGNORECASE)
-_LOOKS = re.compile(r"(?:\b(?:PUT|CALL)\b|\d{6}[CP]\d|\s[CP]$)", re.IGNORECASE)
+# A word for it, a day and then a letter beside a strike, or such a letter at the end.
+_LOOKS = re.compile(
+    r"\b(?:PUT|CALL)\b|\d{6}[CP]\d|\s[CP]$|\d[/-]\d{1,2}\b.*(?:\b[CP]\s?\$?\d|\d\s?[CP]\b)"
+    r"|\s(?:[CP]\s?\$?\d+(?:\.\d+)?|\$?\d+(?:\.\d+)?\s?[CP])$",
+    re.IGNORECASE,
+)
+_CASH = re.compile(r"\$?CASH|([A-Z]{3}) CASH|CASH \(?([A-Z]{3})\)?")
 # The suffix of an exchange where a broker's files name shares of one market alone.
 SUFFIXES = {"INR": ".NS", "HKD": ".HK"}
 
@@ -68,6 +74,13 @@ def _occ(root: str, day: dt.date, kind: str, strike: Decimal) -> str | None:
     sort: Literal["call", "put"] = "call" if kind.upper().startswith("C") else "put"
     found = contract_of(letters, day, sort, strike) if letters and 0 < strike < 100_000 else None
     return found.symbol if found is not None and parse_contract(found.symbol) is not None else None
+
+
+def cash_of(text: str) -> str | None:
+    """Return the currency of cash that is written in place of a symbol (USD CASH, Cash (EUR)), empty where it names
+    none; None of another text."""
+    found = _CASH.fullmatch(" ".join(text.upper().split()))
+    return None if found is None else found[1] or found[2] or ""
 
 
 def is_cusip(text: str) -> bool:

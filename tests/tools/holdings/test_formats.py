@@ -93,13 +93,14 @@ def test_the_plain_format_has_accounts_days_and_cash(tmp_path: Path) -> None:
 def test_lots_are_one_holding_and_rows_of_an_earlier_day_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "days.csv"
     path.write_text(
-        "date,symbol,quantity,price,currency\n2025-12-30,AAPL,9,180,USD\n"
-        "2025-12-31,AAPL,4,181,USD\n2025-12-31,AAPL,6,181,USD\n",
+        "date,symbol,quantity,price,currency,mood\n2025-12-30,AAPL,9,180,USD,\n"
+        "2025-12-31,AAPL,4,181,USD,\n2025-12-31,AAPL,6,181,USD,\n",
         encoding="utf-8",
     )
     found = read_file(path, HINTS)
     (row,) = found.statements[0].holdings
     assert (row.quantity, row.price) == (10, 181)
+    assert found.notes == ("not read: the columns mood",)
     assert [(left.line, left.why) for left in found.left_out] == [(2, "of an earlier day than 2025-12-31")]
 
 
@@ -200,6 +201,9 @@ def test_damage_is_named_by_row_and_value(name: str, damage: Callable[[str], str
         (b"symbol,quantity\nAAPL,1\n", "does not say of which day it is"),
         (b"symbol,quantity\nAAPL,1,2\n", "row 2: has 3 cells, and the header 2"),
         (b"symbol,quantity\nAAPL 260116X200 CALL,1\n", "looks like an option contract"),
+        (b"symbol,quantity\nAAPL 01/16/26 C200,1\n", "looks like an option contract"),
+        (b"symbol,quantity\nAAPL JAN26 200C,1\n", "looks like an option contract"),
+        (b"symbol,quantity,currency\nEUR CASH,1,USD\n", "column symbol: 'EUR CASH' is in EUR, and the row in USD"),
         (b"symbol,quantity,as_of\nIBM,1,2026-01-05\nKO,2,\nXOM,3,2026-01-02\n", "row 3: has no day, and other rows"),
         ("symbol,quantity,price,value\nSAP,10,€40,£400\n".encode(), "column value: '£400' is in GBP, and"),
         ("symbol,quantity,price,currency\nSAP,10,€40,USD\n".encode(), "column price: '€40' is in EUR, and"),
@@ -259,6 +263,8 @@ def test_a_bond_has_a_price_per_hundred_and_a_row_twice_is_said(tmp_path: Path) 
         ("symbol,quantity,price,currency\nSHOP.TO,1,$40,CAD\n", "SHOP.TO 1 40 CAD"),
         ("symbol,quantity,price,value,side\nIBM,10,4,40,Short\n", "IBM -10 4 USD"),
         ("symbol,shares,qty,price\nIBM,10,10.0,4\n", "IBM 10 4 USD"),
+        ("symbol,qty,mkt value\nAAPL,2,10\nEUR CASH,3,3\nCash (GBP),4,4\n",
+         "AAPL 2 None USD, None 3 None EUR, None 4 None GBP"),
         ("isin,quantity,price,value\nUS4592001014,2,5,10\nUS5949181045,(1),4,(4)\nTotal,,,6\n",
          "None 2 5 USD, None -1 4 USD"),
         ("symbol,quantity,price,value,account\nA,1,5,5,x\nTotal,,,5,\nB,2,5,10,y\nTotal,,,10,\nTotal,,,15,\n",
@@ -268,7 +274,9 @@ def test_a_bond_has_a_price_per_hundred_and_a_row_twice_is_said(tmp_path: Path) 
 def test_the_plain_format_takes_what_a_person_writes(text: str, rows: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text(text, encoding="utf-8")
-    found = [row for one in read_file(path, STATED).statements for row in one.holdings]
+    told = read_file(path, STATED)
+    assert not told.notes, "each column is read"
+    found = [row for one in told.statements for row in one.holdings]
     assert ", ".join(f"{one.symbol} {one.quantity:f} {one.price} {one.currency}" for one in found) == rows
 
 

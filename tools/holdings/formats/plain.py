@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from chordesk.models.market import multiplier_of
 from chordesk.models.statements import Draft, Holding, Kind
+from chordesk.models.text import one_line
 from chordesk.tools.holdings.formats.format import (
     DOLLARS,
     Format,
@@ -20,7 +21,7 @@ from chordesk.tools.holdings.formats.format import (
     money_unit,
     unknown_option,
 )
-from chordesk.tools.holdings.names import ISIN, is_cusip, is_total, kind_of, option, ticker
+from chordesk.tools.holdings.names import ISIN, cash_of, is_cusip, is_total, kind_of, option, ticker
 from chordesk.tools.holdings.sheets import Row, Sheet, Table, columns, find, near, understood
 from chordesk.tools.market.files.notation import EMPTY
 
@@ -30,7 +31,7 @@ COLUMNS = columns(
     isin="isin",
     quantity="quantity shares units qty; number",
     price="price lastprice currentprice; number",
-    value="value marketvalue currentvalue; number",
+    value="value marketvalue currentvalue mktvalue mktval positionvalue; number",
     currency="currency ccy",
     cost="cost costbasis totalcost; number",
     average="averagecost avgcost averageprice unitcost; number",
@@ -58,6 +59,7 @@ def _read(sheet: Sheet) -> Parsed:
     for row in sheet.rows[at + 1 :]:
         (table.rows.append(row) if len(row.cells) > 1 else out.leave(row, "a line of words below the table"))
     understood([table])
+    _note_unread(table)
     totals: list[_Sum] = []
     for row in table.rows:
         if not table.whole(row):
@@ -76,6 +78,14 @@ def _read(sheet: Sheet) -> Parsed:
     for draft in out.drafts:
         _newest(sheet, table, draft, days.get(draft.number or draft.label, {}), out)
     return out
+
+
+def _note_unread(table: Table) -> None:
+    """Say which columns are not read: a value under a heading that nobody here knows would be missing unseen."""
+    taken = {*table.places.values(), *(at for places in table.rivals().values() for at in places)}
+    left = [one_line(cell, 30) for at, cell in enumerate(table.header.cells) if cell.strip() and at not in taken]
+    if left:
+        table.sheet.notes.append(f"not read: the columns {', '.join(left)}")
 
 
 def _is_sum(table: Table, row: Row) -> bool:
@@ -153,13 +163,13 @@ def _newest(sheet: Sheet, table: Table, draft: Draft, days: dict[dt.date, list[i
 _AMOUNTS = ("price", "value", "average", "cost")
 
 
-def _money(table: Table, row: Row) -> tuple[str, dict[str, int]]:
+def _money(table: Table, row: Row, of_cash: str) -> tuple[str, dict[str, int]]:
     """Return the currency of a row, and how many of the unit of each column make one of it. A column may state it in
     its heading or beside the figure; a dollar sign alone is that of any dollar."""
     said = table.raw(row, "currency").strip()
     own = {ours: found for ours in _AMOUNTS if (found := table.money(row, ours)) and table.raw(row, ours).strip()}
     first = next(iter(own.values()), "USD")
-    currency, unit = money_unit(table.sheet, row, said or first)
+    currency, unit = money_unit(table.sheet, row, said or of_cash or first)
     units = dict.fromkeys(_AMOUNTS, unit)
     for ours, written in own.items():
         if written in DOLLARS and currency.endswith("D"):
@@ -176,11 +186,14 @@ def _position(sheet: Sheet, table: Table, row: Row, draft: Draft) -> None:
     if not written and not code:
         sheet.error(row, "names no symbol and no ISIN", table.heading("symbol"))
         return
-    currency, units = _money(table, row)
+    cash = cash_of(written)
+    currency, units = _money(table, row, cash or "")
+    if cash and cash != currency:
+        sheet.error(row, f"{one_line(written, 30)!r} is in {cash}, and the row in {currency}", table.heading("symbol"))
     stated: Kind | None = kind_of(table.raw(row, "kind"))
     isin = isin_of(sheet, row, written if ISIN.fullmatch(written.upper()) and not code else code)
     contract = option(written)
-    is_cash = stated == "cash" or written.upper() in ("$CASH", "CASH")
+    is_cash = stated == "cash" or cash is not None
     if not is_cash and contract is None and not isin and unknown_option(sheet, row, written):
         return
     symbol = contract or (None if is_cash or stated in ("crypto", "other") else ticker(written, currency))
