@@ -43,6 +43,7 @@ NAMES = {
     "desk.scheduled",
 }
 OF_FEATURES = {
+    "drafting": {"desk.draft_lens"},
     "board": {f"desk.{kind}" for kind in ("brief", "harvest", "board", "voice", "round", "tally")},
     "alerts": {"desk.pass.alerts"},
     "asking": {"desk.answer", "desk.pass.proposals"},
