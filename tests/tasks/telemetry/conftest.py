@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from sqlmodel import select
 
 from chordesk.models.states import RunState
+from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.workflows.screen import open_screen
 from tests.tasks.telemetry.runs import TelemetryDesk, telemetry_desk
@@ -28,5 +30,8 @@ def screen(desk: TelemetryDesk) -> Run:
     run = open_screen(desk.desk.app, SYMBOLS, max_candidates=4)
     assert run is not None
     found = desk.ended(run)
-    assert (found.state, "submitted" in found.summary["orders"]) == (RunState.DONE, True), found.notes
+    with desk.store.read() as session:
+        orders = session.exec(select(Order).where(Order.run_id == run.id)).all()
+    told = [(one.symbol, one.state, one.denial_code, one.denial_reason, one.message) for one in orders]
+    assert (found.state, "submitted" in found.summary["orders"]) == (RunState.DONE, True), (found.notes, told)
     return found
