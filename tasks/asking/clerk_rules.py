@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ _ABOUT = (
     ("sold", ("sell", "sold", "closed", "exited", "reduced")),
     ("bought", ("buy", "bought", "opened", "entered")),
 )
+_COUNTED = re.compile(r"\d|\bthree\b")  # examples with a figure, which no tool gave
 _STATES = ("open", "filled", "denied", "rejected", "unknown")
 _SCORED = ("voice", "tool", "lens", "role", "rating", "thesis")
 
@@ -85,7 +87,7 @@ def clerk(case: Case) -> Call | Payload:
     found = [row for tool in dict.fromkeys(tools) for row in case.payloads(tool)]
     text = "\n".join(undelimited(str(row.get("outside"))) or "" for row in found).strip()
     if not planned:
-        text = f"no rule answers that. Ask such as: {'; '.join(EXAMPLES)}"
+        text = f"no rule answers that. Ask such as: {'; '.join(one for one in EXAMPLES if not _COUNTED.search(one))}"
     sources = [str(one["id"]) for row in found for one in row.get("sources") or ()]
     return {
         "answer": f"{PREFIX} {text or 'the rows have nothing on it.'}"[:MOST_ANSWER],
