@@ -126,7 +126,8 @@ def test_a_run_is_started_here_and_a_refusal_is_shown_with_what_was_typed(page: 
     dialog = page.get_by_role("dialog", name="Start a run")
     dialog.get_by_label("Symbols").fill("ib/m")
     dialog.get_by_role("button", name="Start", exact=True).click()
-    expect(dialog.get_by_role("alert")).to_contain_text("symbols")
+    expect(dialog.get_by_role("alert")).to_have_text("IB/M is not of the form that is asked for here")
+    assert page.evaluate(REFUSED) == {"most": "at least 1", "days": "valid days: 3"}
     expect(dialog.get_by_label("Symbols")).to_have_value("ib/m")
     dialog.get_by_label("Symbols").fill("ge")
     with page.expect_response(lambda answer: answer.request.method == "POST") as answered:
@@ -336,3 +337,23 @@ def test_money_has_its_currency_and_times_are_of_the_exchange(page: Page, desk_p
         "$1,234.50", "2024-03-14 20:00:00", "2024-03-15 09:00:00", "¥3,795", "-¥3,795", "+¥12", "—",
         "£104.20", "$180.25", "$520.00", "HK$381.40", "$0.00001234", "0.98 USDT", "¥3,012.5", "£0.0235",
     ]  # fmt: skip
+
+
+def test_filters_are_kept_under_a_name(page: Page, desk_page: DeskPage) -> None:
+    desk_page.open(page, "/runs?state=done", re.compile("Runs"))
+    page.get_by_role("button", name="Keep these filters…").click()
+    page.get_by_label("Name").fill("finished")
+    page.get_by_role("button", name="Keep", exact=True).click()
+    page.get_by_role("button", name="Clear").click()
+    expect(page).to_have_url(re.compile(r"#/runs$"))
+    page.reload()
+    page.get_by_role("button", name="finished", exact=True).click()
+    expect(page).to_have_url(re.compile(r"state=done"))
+    expect(page.get_by_role("button", name="finished", exact=True)).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name="Forget finished").click()
+    expect(page.get_by_role("button", name="finished", exact=True)).to_have_count(0)
+
+
+# A message that has no words of its own is shown as it came.
+REFUSED = """async () => (await import('/page/lib/refused.js')).wrongFields({ status: 422, detail:
+  "body.screen.most=-3: Input should be greater than or equal to 1; body.screen.days='x': valid days: 3" })"""

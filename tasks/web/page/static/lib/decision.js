@@ -2,10 +2,10 @@
 // takes nothing away, and the dialog itself says what becomes of its question meanwhile.
 
 import {
-  Ago, badgeOf, chance, count, date, Facts, Field, FormDialog, get, hashOf, html, Link, Loaded, money, numOf,
-  orderOf, Panel, part, Pending, percent, plain, post, priceOf, quantity, quietOf, ratingOf, reasonOf, reloadAll, runOf,
-  shortId, signal, span, stateOf, textOf, threadOf, timeOf, useAction, useDraft, useGet, useKeys, useNow, useResource,
-  useState, words,
+  Ago, badgeOf, chance, count, date, Facts, Field, FormDialog, get, hashOf, html, Link, Loaded, money, numOf, orderOf,
+  Panel, part, Pending, percent, plain, post, priceOf, quantity, quietOf, ratingOf, reasonOf, reloadAll, runOf,
+  shortId, signal, span, stateOf, textOf, threadOf, timeOf, useAction, useDraft, useFirst, useGet, useKeys, useNow,
+  useResource, useState, words,
 } from './view.js';
 import { Closes } from './lines.js';
 import { Denied, instrument, MoneyNotice, priceTerms, RequestDetail, stateName, titleOf, unit } from './orders.js';
@@ -13,6 +13,7 @@ import { Denied, instrument, MoneyNotice, priceTerms, RequestDetail, stateName, 
 const LOOK_MS = 2_000;
 const CHECK_MS = 5_000;
 const CARD_MS = 30_000;
+const CARDS = 8; // before a person asks for all
 const GOES_ON = { approved: 'it is checked once more and then sent', denied: 'the refusal is on record' };
 
 const asking = signal(null); // {items, answer}: rows of GET /approvals
@@ -187,7 +188,7 @@ function Question({ question, value, set }) {
 export function Waiting({ from, most = Infinity }) {
   const [chosen, setChosen] = useState(new Set());
   const all = from.data ?? [];
-  const rows = all.slice(0, most);
+  const [rows, more] = useFirst(all.slice(0, most), CARDS);
   const picked = rows.filter((item) => chosen.has(idOf(item)));
   const key = (answer) => () => {
     const list = [...document.querySelectorAll('.waiting > [data-row]')];
@@ -206,7 +207,7 @@ export function Waiting({ from, most = Infinity }) {
           : html`<${WaitingRequest} item=${item} />`}
         <span class="quiet">asked <${Ago} at=${item.approval.asked_at} />, <${Until} item=${item} /></span>
         <${Answering} item=${item} /></li>`)}</ul>
-      ${all.length > most && html`<p><a href="#/approvals">All ${all.length} that wait</a></p>`}`}<//><//>`;
+      ${more}${all.length > most && html`<p><a href="#/approvals">All ${all.length} that wait</a></p>`}`}<//><//>`;
 }
 
 /** An order that waits, as a card: the reason, what it rests on and what speaks against it, its risk, the price of the

@@ -8,13 +8,14 @@ import {
 
 const GAP_MS = 30 * 60_000; // away for so long, a person comes back to another visit
 const MOST = 8;
+const HELD_FIRST = 15; // rows of positions
 const FRESH_MS = 30_000;
 
 /** What the account holds, the largest first, with where it ends. at: when the desk's equity was marked. */
 export function Held({ account, marked }) {
   const found = useGet(`/accounts/${account}`, {}, { every: FRESH_MS, deps: [marked],
     as: ({ holdings }) => holdings.toSorted((one, other) => Math.abs(other.value ?? 0) - Math.abs(one.value ?? 0)) });
-  return html`<${TablePanel} title="Positions" from=${found} columns=${HELD} rowKey="symbol"
+  return html`<${TablePanel} title="Positions" from=${found} first=${HELD_FIRST} columns=${HELD} rowKey="symbol"
     empty="Nothing is held" tools=${html`<${Link} to="/account">The account<//>`} />`;
 }
 
@@ -64,7 +65,7 @@ function useVisit(at) {
 export function Since({ at }) {
   const [before, seen] = useVisit(at);
   const since = before && new Date(before).toISOString();
-  const found = useGet('/changes', { since }, { every: 60_000 });
+  const found = useGet('/changes', { since, limit: MOST + 1 }, { every: 60_000 });
   if (found.problem?.status === 404) return null; // a desk without this part
   const tools = html`${before && html`<${Ago} at=${since} />`}
     <button type="button" onClick=${seen}>All seen</button>`;

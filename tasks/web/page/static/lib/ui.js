@@ -48,10 +48,12 @@ export const Choice = ({ label, values, value = '', onChange, none = 'all', ...r
     ${values.map((one) => [one].flat()).map(([of, text = of]) => html`<option value=${of}>${text}</option>`)}
   </select></label>`;
 
-/** A field with its label; onText gets what is typed. rest: of the input; of: another element than an input. */
-export const Field = ({ label, onText, className, of = 'input', type, ...rest }) => html`<label class=${className}>
-  ${label}<${of} type=${type ?? (of === 'input' ? 'text' : undefined)} ...${rest}
-  onInput=${(event) => onText(event.target.value)} /></label>`;
+/** A field with its label; onText gets what is typed. rest: of the input; of: another element than an input; wrong: why
+ * what it has was refused. */
+export const Field = ({ label, onText, className, of = 'input', type, wrong, ...rest }) => html`<label
+  class=${className}>${label}<${of} type=${type ?? (of === 'input' ? 'text' : undefined)} ...${rest}
+  aria-invalid=${wrong ? 'true' : undefined} onInput=${(event) => onText(event.target.value)} />
+  ${wrong && html`<span class="loss" role="alert">${plain(wrong)}</span>`}</label>`;
 
 export const Check = ({ label, checked, onChange }) => html`<label class="check">
   <input type="checkbox" checked=${checked} onChange=${(event) => onChange(event.target.checked)} />${label}</label>`;
@@ -232,6 +234,7 @@ export function Facts({ rows }) {
 export const Block = ({ label, children }) => html`<pre class="block" tabindex="0" role="group" aria-label=${label}>
   ${children}</pre>`;
 
+const MOST_ROWS = 100; // of a table, before a person asks for all
 const valueOf = (row, field) => (typeof field === 'string' ? row[field] : field(row));
 const classOf = (looks = '') => looks.replace('num', 'right').replace('unseen', '');
 
@@ -239,8 +242,10 @@ const classOf = (looks = '') => looks.replace('num', 'right').replace('unseen', 
  * row, or the name of a field. looks: words. num: aligned at the decimal point, when cell returns fixed decimals; wide:
  * left out on narrow screens; prose: keeps room for a few words; unseen: its label is for readers that do not see.
  * rowKey: a field of the row, or (row) => key. empty: what there is to say without rows. sorting: [{name, down}, set]
- * where the server sorts, by the names that the columns have as their sort. */
-export function Table({ columns, rows, rowKey = 'id', label, empty, hint, rowClass = (_row) => '', sorting = null }) {
+ * where the server sorts, by the names that the columns have as their sort. first: rows before a person asks for
+ * all. */
+export function Table({ columns, rows, rowKey = 'id', label, empty, hint, rowClass = (_row) => '', sorting = null,
+  first = MOST_ROWS }) {
   const own = useState(null);
   const [order, setOrder] = sorting ?? own;
   const shown = useMemo(() => {
@@ -252,6 +257,7 @@ export function Table({ columns, rows, rowKey = 'id', label, empty, hint, rowCla
     const rank = (a, b) => (a === b ? 0 : last(a) ? 1 : last(b) ? -1 : a < b ? -way : way);
     return ranked.sort(([a], [b]) => rank(a, b)).map(([, row]) => row);
   }, [rows, order, columns]);
+  const [some, more] = useFirst(shown, first);
   if (!rows.length && empty) return emptyOf(empty, hint);
   const turn = (name, sort) => {
     if (sorting) setOrder({ name: sort, down: order.name !== sort || !order.down });
@@ -267,10 +273,10 @@ export function Table({ columns, rows, rowKey = 'id', label, empty, hint, rowCla
             && (order.down ? ' ▾' : ' ▴')}</button>`
           : shownName}</th>`;
     })}</tr></thead>
-    <tbody>${shown.map((row, index) => html`<tr key=${valueOf(row, rowKey) ?? index} data-row class=${rowClass(row)}>
+    <tbody>${some.map((row, index) => html`<tr key=${valueOf(row, rowKey) ?? index} data-row class=${rowClass(row)}>
       ${columns.map(([, cell, looks]) => html`<td class=${classOf(looks)}>${typeof cell === 'string' ? textOf(row[cell])
         : cell(row)}</td>`)}</tr>`)}</tbody>
-  </table></div>`;
+  </table></div>${more}`;
 }
 
 /** A panel of one table; the table's label is the panel's title, if none is given. from: a resource of rows, in place

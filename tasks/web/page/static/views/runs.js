@@ -1,12 +1,13 @@
 // All runs, filtered by what the address says; and the start of a new one.
 
 import {
-  accountOf, ask, badgeOf, between, Choice, costOf, count, Field, Filters, FormDialog, go, html, joined, KIND, Link,
-  LiveBadge, Loaded, lookOf, moment, numOf, part, pathWith, plain, post, ProblemBox, quietOf, runOf, runState,
+  accountOf, ask, badgeOf, between, Choice, costOf, count, Field, Filters, Form, FormDialog, go, html, joined, KIND,
+  Link, LiveBadge, Loaded, lookOf, moment, numOf, part, pathWith, plain, post, ProblemBox, quietOf, runOf, runState,
   Segments, setQuery, short, shortId, span, symbolsOf, Table, textOf, timeOf, tokensOf, useAction, useDraft,
-  useEffect, useFollowed, useGet, useKeys, useResource, useState, words,
+  useEffect, useFollowed, useGet, useKeys, usePreference, useResource, useState, words,
 } from '../lib/view.js';
 import { STATES } from '../lib/looks.js';
+import { wrongFields } from '../lib/refused.js';
 import { KINDS } from '../lib/palette.js';
 
 const PAGE = 50;
@@ -42,6 +43,7 @@ export function Runs({ query, desk }) {
         account: null, symbol: null, offset: null })}>Clear</button>`}
       <button type="button" class="primary" onClick=${() => setQuery({ start: 'screen' })}>Start a run</button>
     </div>
+    <${KeptViews} shown=${{ kind, state, account, day, symbol, sort: query.sort, up }} />
     <${Loaded} from=${runs} what="runs" isEmpty=${(found) => !found.rows.length}
       empty=${filtered ? 'No run is like that' : 'There is no run yet'} hint=${filtered ? 'Change or clear the filters.'
         : html`Start one here, or in a terminal: <code>desk screen</code>`}>${({ rows, all }) => html`
@@ -53,6 +55,33 @@ export function Runs({ query, desk }) {
     ${start && html`<${Start} key=${like} kind=${start} like=${like} onClose=${() => setQuery({ start: null,
       like: null })} />`}
   </div>`;
+}
+
+/** Filters and sortings that a person keeps in this browser, each with a name. shown: those of the address. */
+function KeptViews({ shown }) {
+  const [text, setText] = usePreference('run-views', '[]');
+  const [name, setName] = useState(null); // as it is typed
+  const views = JSON.parse(text);
+  const keep = (next) => setText(JSON.stringify(next));
+  const given = Object.fromEntries(Object.entries(shown).filter(([, value]) => value));
+  const same = (view) => JSON.stringify(view.query) === JSON.stringify(given);
+  const none = Object.fromEntries(Object.keys(shown).map((key) => [key, null]));
+  const offered = Object.keys(given).length > 0 && !views.some(same);
+  if (!views.length && !offered) return null;
+  const save = () => {
+    keep([...views.filter((one) => one.name !== name.trim()), { name: name.trim(), query: given }]);
+    setName(null);
+  };
+  return html`<div class="row" role="group" aria-label="Kept views">
+    ${views.map((view) => html`<span class="kept" key=${view.name}><button type="button" aria-pressed=${same(view)}
+      onClick=${() => setQuery({ ...none, ...view.query, offset: null })}>${plain(view.name)}</button><button
+      type="button" class="plain" aria-label=${`Forget ${plain(view.name)}`}
+      onClick=${() => keep(views.filter((one) => one !== view))}>✕</button></span>`)}
+    ${offered && name === null
+      && html`<button type="button" onClick=${() => setName('')}>Keep these filters…</button>`}
+    ${name !== null && html`<${Form} class="row" run=${() => name.trim() && save()}><${Field} className="inline"
+      label="Name" value=${name} maxlength="40" onText=${setName} autofocus /><button type="submit"
+      disabled=${!name.trim()}>Keep</button><//>`}</div>`;
 }
 
 /** The rows of a list, and below a backtest the runs of its sessions once they are asked for. */
@@ -134,10 +163,13 @@ function Start({ kind, like, onClose }) {
   });
   const first = fields.some((one) => rank(one) > 0) ? (one) => rank(one) > 0 : (one) => one === fields[0];
   const [shown, folded] = [fields.filter(first), fields.filter((one) => !first(one))];
+  const wrong = wrongFields(act.problem);
   const fieldOf = (field) => html`<${StartField} key=${`${kind} ${field.name}`} field=${field}
+    wrong=${wrong[field.name]}
     value=${typed[field.name] ?? ''} set=${(value) => type({ ...typed, [field.name]: value })} />`;
   const ready = fields.length > 0 && fields.every((field) => !field.required || given.includes(field));
-  return html`<${FormDialog} title="Start a run" act=${act} action="Start" what="Not started" ready=${ready}
+  const said = fields.some((one) => wrong[one.name]) ? { ...act, problem: null } : act;
+  return html`<${FormDialog} title="Start a run" action="Start" act=${said} what="Not started" ready=${ready}
     onClose=${onClose} done=${() => {}}>
     <${ProblemBox} problem=${earlier.problem} what="the input of that run" />
     <${Loaded} from=${known} what="what can be started">${(kinds) => html`
@@ -145,7 +177,8 @@ function Start({ kind, like, onClose }) {
         setQuery({ start: value })} />
       <p class="quiet">${firstSentence(help)}</p>
       ${shown.map(fieldOf)}
-      ${folded.length > 0 && html`<details key=${kind} open=${folded.some((one) => given.includes(one))}>
+      ${folded.length > 0 && html`<details key=${kind}
+        open=${folded.some((one) => given.includes(one) || wrong[one.name])}>
         <summary>More: ${short(folded.map((one) => words(one.name)).join(', '), 60)}</summary>
         <div class="stack">${folded.map(fieldOf)}</div></details>`}
       <${Spending} asked=${ready ? JSON.stringify({ by: 'desk', ...body }) : null} />`}<//><//>`;
@@ -199,10 +232,10 @@ function rangeText(usual, { minimum, maximum }) {
   return [usual, range].filter(Boolean).join('; ');
 }
 
-function StartField({ field, value, set }) {
+function StartField({ field, value, set, wrong }) {
   const { name, type, required, format, minimum, maximum } = field;
   const label = `${name[0].toUpperCase()}${name.slice(1).replaceAll('_', ' ')}`;
-  const own = { label, value, required, onText: set, title: field.description };
+  const own = { label, value, required, wrong, onText: set, title: field.description };
   const choices = field.enum ?? (type === 'boolean' ? ['yes', 'no'] : null);
   const by = { true: 'yes', false: 'no' }[field.default] ?? field.default ?? '';
   if (choices) return html`<${Choice} label=${label} value=${value} onChange=${set}
