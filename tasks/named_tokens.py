@@ -55,6 +55,11 @@ class Caller(NamedTuple):
 OWNER = Caller(None, frozenset(Scope))
 
 
+def scopes_of(names: Collection[str] | None) -> frozenset[Scope]:
+    """None: all."""
+    return OWNER.scopes if names is None else frozenset(map(Scope, names))
+
+
 def scope_of(method: str, path: str) -> Scope:
     if method in ("GET", "HEAD", "OPTIONS") or path.startswith("/session") or path == MCP_PATH:
         return Scope.READ

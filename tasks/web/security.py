@@ -31,7 +31,7 @@ from starlette.websockets import WebSocket
 from chordesk.models.descriptions import said
 from chordesk.models.errors import DeskError, SettingError
 from chordesk.models.settings import Settings
-from chordesk.tasks.named_tokens import CALLER, OWNER, Caller, Tokens, scope_of
+from chordesk.tasks.named_tokens import CALLER, OWNER, Caller, Tokens, scope_of, scopes_of
 from chordesk.tasks.web.connection_limits import MOST_BYTES, MOST_DEPTH, is_too_deep, let_in
 from chordesk.tasks.web.page.assets import PREFIX
 from chordesk.tasks.web.page.page_sessions import Sessions
@@ -123,7 +123,7 @@ class Guard:
             if (known := await self._tokens.find(shown)) is not None:
                 return known
             if self._sessions is not None and (session := await self._sessions.find(shown)) is not None:
-                return Caller(session.by, OWNER.scopes)
+                return Caller(session.by, scopes_of(session.scopes))
         except DeskError as error:
             return problem_of(error)
         return problem(

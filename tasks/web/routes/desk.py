@@ -366,10 +366,12 @@ class LogoutRequest(Frozen):
 
 
 class SessionState(Frozen):
-    """The person's name and the end of the session that asks; both null for the API token, which has none."""
+    """The person's name and the end of the session that asks, and the name of its device, where it stays; all null for
+    the API token, which has none."""
 
     by: str | None = None
     until: dt.datetime | None = None
+    device: str | None = None
 
 
 class LoggedOut(Frozen):
@@ -382,7 +384,7 @@ class LoggedOut(Frozen):
 async def begin(context: Context, asked: LoginRequest) -> NewSession:
     """Log the page in with a one-time code. This route needs no token."""
     begun = await context.sessions.begin(asked.code)
-    log.info("api.session", by=begun.by)
+    log.info("api.session", by=begun.by, device=begun.device)
     return begun
 
 
@@ -390,7 +392,9 @@ async def begin(context: Context, asked: LoginRequest) -> NewSession:
 async def session(context: Context, request: Request) -> SessionState:
     """Show the session that asks: the person's name and its end."""
     found = await context.sessions.find(bearer(Headers(request.scope)))
-    return SessionState(by=found.by, until=found.until) if found is not None else SessionState()
+    if found is None:
+        return SessionState()
+    return SessionState(by=found.by, until=found.until, device=found.device)
 
 
 @session_router.post("/session/end")

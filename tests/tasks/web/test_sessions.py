@@ -7,15 +7,18 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from chordesk.models.errors import RedisDown, TooManyCodes, WrongCode
+from chordesk.models.errors import NotFound, RedisDown, TooManyCodes, UsageError, WrongCode
 from chordesk.tasks.web.page.page_sessions import (
     CODE_SECONDS,
+    DEVICE_SECONDS,
     MOST_WRONG,
     SESSION_SECONDS,
     Sessions,
     code_key,
+    devices,
     end_all,
     new_code,
+    revoke_device,
     session_key,
 )
 
@@ -121,4 +124,42 @@ async def test_without_redis_no_login_works(tmp_path: object) -> None:
             await doing
     with pytest.raises(RedisDown):
         new_code(address, "Ann")
+    await sessions.close()
+
+
+async def test_a_device_stays_for_thirty_days_with_its_scopes_until_it_is_revoked(
+    server: redis.Redis, redis_server: str
+) -> None:
+    sessions, key = Sessions(redis_server, key="k" * 32), "k" * 32
+    first = new_code(redis_server, "Ann", key, device="phone", scopes=["decide", "read"])
+    phone = await sessions.begin(first)
+    found = await sessions.find(phone.token)
+    assert found is not None
+    assert (found.by, found.device, found.scopes) == ("Ann", "phone", ["decide", "read"])
+    assert DEVICE_SECONDS - 60 < server.ttl(session_key(phone.token)) <= DEVICE_SECONDS
+    with pytest.raises(UsageError, match="there is a device 'phone' already"):
+        new_code(redis_server, "Ann", key, device="phone")
+    listed = devices(redis_server, key)
+    assert [(one.name, one.by, one.scopes) for one in listed] == [("phone", "Ann", ["decide", "read"])]
+    assert devices(redis_server, "another key of 32 characters....") == [], "who writes to Redis lists none"
+    revoke_device(redis_server, "phone", key)
+    assert await sessions.find(phone.token) is None
+    with pytest.raises(NotFound, match="no device 'phone' is logged in"):
+        revoke_device(redis_server, "phone", key)
+    tablet = await sessions.begin(new_code(redis_server, "Ann", key, device="tablet"))
+    await sessions.end(tablet.token)
+    assert devices(redis_server, key) == []
+    await sessions.begin(new_code(redis_server, "Ann", key, device="tablet"))
+    end_all(redis_server)
+    assert devices(redis_server, key) == []
+    await sessions.close()
+
+
+@pytest.mark.usefixtures("server")
+async def test_of_two_codes_for_one_device_the_later_login_stays(redis_server: str) -> None:
+    sessions = Sessions(redis_server)
+    codes = [new_code(redis_server, "Ann", device="phone") for _ in range(2)]
+    one, other = [await sessions.begin(code) for code in codes]
+    assert await sessions.find(one.token) is None
+    assert await sessions.find(other.token) is not None
     await sessions.close()

@@ -136,7 +136,8 @@ function Frame({ path, desk, views, children, onHelp }) {
         <details class="menu"><summary>${plain(session.value.by) || 'session'}</summary><div>
           <${Segments} label="Theme" value=${theme} onChange=${setTheme} options=${[['auto', 'Auto'],
             ['light', 'Light'], ['dark', 'Dark']]} />
-          <button type="button" onClick=${() => setLeaving('one')}>Log out</button>
+          <button type="button" onClick=${() => setLeaving('one')}>${session.value.device ? 'Forget this device'
+            : 'Log out'}</button>
           <button type="button" onClick=${() => setLeaving('all')}>End all sessions</button></div></details>
       </div>
     </header>

@@ -1,5 +1,5 @@
-// The login: a one-time code for a token, which stays in this tab's sessionStorage and goes in a header, never in a URL
-// or a cookie. A new tab of this page asks the open ones for it.
+// The login: a one-time code for a token, which goes in a header, never in a URL or a cookie. It stays in this tab's
+// sessionStorage, and a new tab of this page asks the open ones for it; a device keeps its own in localStorage.
 
 import { signal } from '@preact/signals';
 import { request } from './request.js';
@@ -10,7 +10,7 @@ const CODE = /^#?([A-Za-z0-9_-]{43})(\/.*)?$/;
 const ASK_MS = 250;
 
 /** state: 'unknown', 'in' or 'out'. logins: how many there were, so that whoever failed without one tries again. */
-export const session = signal({ state: 'unknown', by: '', until: null, problem: null, logins: 0 });
+export const session = signal({ state: 'unknown', by: '', until: null, device: null, problem: null, logins: 0 });
 
 let token = null;
 const tabs = 'BroadcastChannel' in window ? new BroadcastChannel(KEPT) : null;
@@ -61,7 +61,7 @@ export async function begin() {
     await login(found.code);
     return;
   }
-  const kept = sessionStorage.getItem(KEPT) || (await asked());
+  const kept = sessionStorage.getItem(KEPT) || localStorage.getItem(KEPT) || (await asked());
   if (kept && (await take(kept))) return;
   drop();
 }
@@ -73,7 +73,7 @@ export async function login(code) {
     enter(made.token, made);
     return null;
   } catch (problem) {
-    const kept = sessionStorage.getItem(KEPT);
+    const kept = sessionStorage.getItem(KEPT) || localStorage.getItem(KEPT);
     // A used link in a tab that is logged in: reloading it is no reason to log it out.
     if (kept && (await take(kept))) return null;
     session.value = { ...session.value, state: 'out', problem };
@@ -96,6 +96,7 @@ export async function logout(all = false) {
 function drop(problem = null) {
   token = null;
   sessionStorage.removeItem(KEPT);
+  localStorage.removeItem(KEPT);
   session.value = { ...session.value, state: 'out', problem };
 }
 
@@ -106,15 +107,15 @@ async function take(kept) {
   } catch (problem) {
     if (problem.status === 401) return false;
     // The desk does not answer now: the token may be good, and each view shows what is wrong.
-    enter(kept, { by: session.value.by, until: null });
+    enter(kept, { by: session.value.by, until: null, device: localStorage.getItem(KEPT) === kept });
   }
   return true;
 }
 
-function enter(found, { by, until }) {
+function enter(found, { by, until, device }) {
   token = found;
-  sessionStorage.setItem(KEPT, found);
-  session.value = { state: 'in', by, until, problem: null, logins: session.value.logins + 1 };
+  (device ? localStorage : sessionStorage).setItem(KEPT, found);
+  session.value = { state: 'in', by, until, device, problem: null, logins: session.value.logins + 1 };
 }
 
 function asked() {
