@@ -54,7 +54,7 @@ def policy(shell: bytes) -> str:
     return "; ".join(
         (
             "default-src 'none'", f"script-src 'self' {hashes}", "style-src 'self'", "connect-src 'self'",
-            "img-src 'self' blob:", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
+            "img-src 'self' blob:", "manifest-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
             "require-trusted-types-for 'script'", "trusted-types 'none'",
         )
     )  # fmt: skip

@@ -8,6 +8,7 @@ import {
 } from './lib/view.js';
 import { Decisions } from './lib/decision.js';
 import { Ask, Halts } from './lib/halt.js';
+import { canNotify, useNotifications } from './lib/notify.js';
 import { Palette } from './lib/palette.js';
 import { away } from './lib/request.js';
 import { begin, codeIn, login, logout, session } from './lib/session.js';
@@ -108,6 +109,7 @@ function View({ view, params, query, desk }) {
 
 function Frame({ path, desk, views, children, onHelp }) {
   const [theme, setTheme] = usePreference('theme', 'auto');
+  const [notifies, turnNotices] = useNotifications(desk);
   const [leaving, setLeaving] = useState(null);
   const [open, setOpen] = useState(false);
   useEffect(() => setOpen(false), [path]);
@@ -136,6 +138,8 @@ function Frame({ path, desk, views, children, onHelp }) {
         <details class="menu"><summary>${plain(session.value.by) || 'session'}</summary><div>
           <${Segments} label="Theme" value=${theme} onChange=${setTheme} options=${[['auto', 'Auto'],
             ['light', 'Light'], ['dark', 'Dark']]} />
+          ${canNotify() && html`<button type="button" aria-pressed=${notifies} onClick=${turnNotices}>Notify me
+            </button>`}
           <button type="button" onClick=${() => setLeaving('one')}>${session.value.device ? 'Forget this device'
             : 'Log out'}</button>
           <button type="button" onClick=${() => setLeaving('all')}>End all sessions</button></div></details>

@@ -58,3 +58,17 @@ def test_a_preview_is_calm_and_a_halt_is_named_with_its_reason(browser: Browser)
         expect(banner).to_contain_text("halted")
         expect(banner.get_by_text("halted")).to_have_attribute("title", re.compile("^a fire drill"))
         assert violations(page) == []
+
+
+NEWS = """async () => {
+  const { news } = await import('/page/lib/notify.js');
+  const desk = (ids, accounts) => ({ waiting: ids.map((id) => ({ approval: { id } })),
+    database: { halts: accounts.map((account) => ({ account, why: 'a test' })) } });
+  return [news(desk(['a'], ['x']), desk(['a'], ['x'])), news(desk(['a'], []), desk(['a', 'b', 'c'], ['paper']))];
+}"""
+
+
+def test_a_notification_is_of_what_is_new(page: Page, desk_page: DeskPage) -> None:
+    desk_page.open(page, "/", re.compile("Desk"))
+    assert page.evaluate(NEWS) == [[], ["2 things wait for you", "paper is halted: a test"]]
+    assert page.evaluate("async () => (await (await fetch('/page/manifest.json')).json()).display") == "standalone"
