@@ -54,8 +54,8 @@ def policy(shell: bytes) -> str:
     return "; ".join(
         (
             "default-src 'none'", f"script-src 'self' {hashes}", "style-src 'self'", "connect-src 'self'",
-            "img-src 'self' blob:", "manifest-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
-            "require-trusted-types-for 'script'", "trusted-types 'none'",
+            "img-src 'self' blob:", "manifest-src 'self'", "base-uri 'none'", "form-action 'none'",
+            "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
         )
     )  # fmt: skip
 
