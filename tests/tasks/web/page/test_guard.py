@@ -99,7 +99,8 @@ def test_a_session_is_had_for_a_code_once(running: Service, stranger: httpx.Clie
     assert begun.status_code == 201
     assert problem(stranger.post("/session", json={"code": made}), 403) == "wrong_code"
     headers = {"Authorization": f"Bearer {begun.json()['token']}"}
-    assert stranger.get("/session", headers=headers).json() == {"by": "Ann", "until": begun.json()["until"]}
+    shown = stranger.get("/session", headers=headers).json()
+    assert shown == {"by": "Ann", "until": begun.json()["until"], "device": None}
     assert stranger.get("/runs", headers=headers).status_code == 200
     assert stranger.post("/session/end", json={}, headers=headers).json() == {"all": False}
     assert problem(stranger.get("/runs", headers=headers), 401) == "no_token"
