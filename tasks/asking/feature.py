@@ -54,7 +54,7 @@ FEATURE = Feature(
     },
     confirms=(f"{_TASKS}.confirming:People",),
     passes={"proposals": Pass(f"{_TASKS}.confirming:finish_left", seconds=10)},
-    routes=(f"{_TASKS}.routes:router", f"{_TASKS}.routes:asks_router"),
+    routes=(f"{_TASKS}.routes:router", f"{_TASKS}.routes:asks_router", f"{_TASKS}.routes:proposals_router"),
     scopes={"asks": "start", "proposals": "read"},
     views=(View("/ask", "Ask", "of/asking/ask", part="Ask", menu=True, key="k", words="Ask the desk"),),
     pages=(_TASKS,),

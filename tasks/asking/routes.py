@@ -1,20 +1,22 @@
 """Questions in words: `GET /asks` answers from rows; `POST /asks` keeps its answers, and asks a model for the rest. The
-dialogues, and what changed."""
+dialogues, what changed, and proposals with a person's answer to each."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import structlog
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field, StringConstraints
 
 from chordesk.agents.role_models import role_models
 from chordesk.models.answers import Frozen
 from chordesk.models.asking.tables import AskingEntry
-from chordesk.models.errors import UsageError
+from chordesk.models.errors import NotWaiting, UsageError
+from chordesk.models.orders import HASH_SHOWN
 from chordesk.models.tables.columns import utcnow
+from chordesk.tasks.asking import confirming
 from chordesk.tasks.asking.answers import Answer
 from chordesk.tasks.asking.clerk_runs import AskRequest
 from chordesk.tasks.asking.dialogues import (
@@ -30,12 +32,17 @@ from chordesk.tasks.asking.dialogues import (
     whole_dialogue,
 )
 from chordesk.tasks.asking.lookup import answer
+from chordesk.tasks.asking.proposing import CONFIRMED, DONE, Asker, from_text, newest, proposed, waiting
 from chordesk.tasks.asking.questions import LONGEST, cleaned
 from chordesk.tasks.engine.budgets import RULES
+from chordesk.tasks.named_tokens import CALLER, OWNER, Caller, Scope
+from chordesk.tasks.proposals import Office, ProposalScope, Proposed, find
 from chordesk.tasks.reading.accounts import find_account
 from chordesk.tasks.reading.changes import Changes, changes, since_of
 from chordesk.tasks.web.context import Context, ServiceContext
-from chordesk.tasks.web.idempotency import WriteRoute
+from chordesk.tasks.web.idempotency import WriteRoute, decided_once
+from chordesk.tasks.web.problems import Problem, problem
+from chordesk.tasks.web.problems import answer as refusal
 from chordesk.tasks.web.schemas import Id, IdFilter, Limit
 from chordesk.tasks.web.security import JsonRoute
 from chordesk.tasks.workflows.runs import Person, with_budget
@@ -151,3 +158,116 @@ def one_dialogue(context: Context, dialogue: Id) -> list[EntryView]:
     """Show a dialogue: its questions and answers, the oldest first."""
     with context.store.read() as session:
         return [entry_view(session, one) for one in dialogue_entries(session, whole_dialogue(session, dialogue))]
+
+
+proposals_router = APIRouter(tags=["proposals"], route_class=WriteRoute)
+ROAD = "the API"
+# By what a token may, the acts that its holder confirms.
+MAY = {
+    Scope.START: {ProposalScope.START},
+    Scope.DECIDE: {ProposalScope.DECIDE},
+    Scope.OPERATE: {ProposalScope.OPERATE, ProposalScope.STOP, ProposalScope.HALT},
+}
+_FORBIDDEN: dict[int | str, dict[str, Any]] = {
+    403: {"model": Problem, "description": "The token may not do what was proposed."}
+}
+
+
+class Wish(Frozen):
+    """What a person wants done, in words."""
+
+    by: Person
+    text: Annotated[str, StringConstraints(min_length=1, max_length=LONGEST)]
+
+
+class Yes(Frozen):
+    """expect: the hash of the card that the person saw, or its first 12 letters."""
+
+    by: Person
+    expect: str = Field(pattern=HASH_SHOWN)
+
+
+class No(Frozen):
+    by: Person
+
+
+@proposals_router.get("/proposals")
+def proposals(
+    context: Context,
+    over: Annotated[bool, Query(description="those that are over too, the newest first")] = False,
+    limit: Limit = 50,
+) -> list[Proposed]:
+    """List acts that were proposed and wait for a person, the oldest first."""
+    with context.store.read() as session:
+        rows = newest(session, limit) if over else waiting(session)[:limit]
+        return [proposed(row, context.settings) for row in rows]
+
+
+@proposals_router.get("/proposals/{id_}")
+def proposal(context: Context, id_: Id) -> Proposed:
+    """Show a proposal: what it does and costs, and what became of it."""
+    with context.store.read() as session:
+        return proposed(confirming.find_row(session, id_), context.settings)
+
+
+@proposals_router.post("/proposals", status_code=HTTPStatus.CREATED)
+def propose(context: Context, body: Wish) -> Proposed:
+    """Propose what a person's words ask for. Nothing is done: somebody who may confirms it."""
+    office = _office(context)
+    row = from_text(office, body.text, Asker(body.by, ROAD))
+    if row is None:
+        remedy = "begin with what to do, such as: stop run 01a226c8, research AAPL, halt"
+        raise UsageError("the words ask for no act that is proposed", remedy=remedy)
+    return proposed(row, context.settings)
+
+
+@proposals_router.post("/proposals/{id_}/confirm", response_model=Proposed, responses=_FORBIDDEN)
+@decided_once
+def confirm(context: Context, request: Request, id_: Id, body: Yes) -> Proposed | Response:
+    """Do what was proposed, once, as the card showed it.
+
+    Whoever confirms it again is told what became of it.
+    """
+    found = proposal(context, id_)
+    scopes = _scopes(request)
+    if found.scope not in scopes:
+        return _forbidden(found)
+    app = None
+    if found.open and find(found.kind).opens:
+        context.require_agreement()
+        app = context.notifier.app()
+    office = _office(context, app)
+    log.info("api.confirm", proposal=found.id, act=found.kind, by=body.by)
+    with context.store.session() as session:
+        confirming.confirm(session, office, found.id, body.expect, body.by, ROAD, scopes)
+    confirming.finish(office, found.id)
+    done = proposal(context, found.id)
+    if done.state not in (DONE, CONFIRMED):
+        raise NotWaiting(f"{done.title}: {done.fate}", remedy="ask for it again")
+    return done
+
+
+@proposals_router.post("/proposals/{id_}/dismiss", response_model=Proposed, responses=_FORBIDDEN)
+@decided_once
+def dismiss(context: Context, request: Request, id_: Id, body: No) -> Proposed | Response:
+    """Say no: nothing is done. Whoever asked for it may, and whoever could confirm it."""
+    found = proposal(context, id_)
+    if found.scope not in _scopes(request) and body.by != found.by:
+        return _forbidden(found)
+    with context.store.session() as session:
+        return proposed(confirming.dismiss(session, _office(context), found.id, body.by, ROAD), context.settings)
+
+
+def _office(context: ServiceContext, app: Any = None) -> Office:
+    return Office(context.settings, context.store, lambda: context.desk, (lambda: app) if app is not None else None)
+
+
+def _scopes(request: Request) -> set[ProposalScope]:
+    caller: Caller = request.scope.get(CALLER, OWNER)
+    return {one for scope in caller.scopes for one in MAY.get(scope, ())}
+
+
+def _forbidden(found: Proposed) -> Response:
+    wanted = next(scope for scope, acts in MAY.items() if found.scope in acts)
+    detail, remedy = f"this token may not {wanted}", f"make one that may: `desk tokens add NAME --scope {wanted}`"
+    return refusal(problem(HTTPStatus.FORBIDDEN, "wrong_scope", f"{detail}; {found.title}", remedy))

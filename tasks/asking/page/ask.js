@@ -4,6 +4,7 @@ import {
   column, Facts, Field, html, Loaded, money, Panel, part, plain, post, ProblemBox, runOf, setQuery, Table, textOf,
   timeOf, useAction, useFollowed, useGet, useState,
 } from '../../lib/view.js';
+import { Proposals } from './proposals.js';
 
 const EXAMPLES = ['what changed since yesterday', 'my weakest three holdings', 'orders waiting', 'cost today', 'help'];
 const EVERY_MS = 60_000;
@@ -32,6 +33,7 @@ export function Ask({ query }) {
         onClick=${() => act.run(typed.trim(), true)}>Ask a model</button>
       ${query.in && html`<button type="button" onClick=${() => setQuery({ in: null })}>New</button>`}</form>
     <${ProblemBox} problem=${act.problem} />
+    ${!query.q && html`<${Proposals} />`}
     ${query.in ? html`<${Dialogue} id=${query.in} />` : html`<p class="quiet">Such as: ${EXAMPLES.map((text, n) =>
       html`${n > 0 && '; '}<a href=${`#/ask?q=${encodeURIComponent(text)}`} onClick=${() => setTyped(text)}>${text
       }</a>`)}.</p>
@@ -50,7 +52,8 @@ const Rests = ({ missing, sources, found = '' }) => html`
 /** What the rows answer; where they have no answer, a person may ask the clerk. */
 function Answered({ text, clerk }) {
   const from = useGet('/asks', { q: text });
-  return html`<${Loaded} from=${from} what="the answer">${(found) => html`<${Panel} title=${text} className="whole">
+  return html`<${Loaded} from=${from} what="the answer">${(found) => found.intent === 'propose'
+    ? html`<${Proposals} text=${text} />` : html`<${Panel} title=${text} className="whole">
     ${linesOf(found.text)}<${Rests} ...${found} />
     ${!found.intent && html`<button type="button" onClick=${clerk}>Ask the clerk</button>`}<//>`}<//>`;
 }
