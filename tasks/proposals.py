@@ -179,7 +179,7 @@ class Confirms(Protocol):
     def propose(self, office: Office, text: str, by: str, origin: str) -> Sequence[Proposed] | None:
         """Return what a person's words ask for as new proposals; None where they ask for no act. Raises DeskError."""
 
-    def find(self, session: Session, office: Office, id_: str) -> Proposed | None: ...
+    def find(self, session: Session, settings: Settings, id_: str) -> Proposed | None: ...
 
     def confirm(
         self,

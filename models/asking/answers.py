@@ -8,7 +8,7 @@ from pydantic import Field
 
 from chordesk.models.answers import Wire
 
-ProposalKind = Literal["start", "stop", "halt", "approve", "deny", "alert", "watchlist", "schedule", "lens"]
+ProposalKind = Literal["start", "stop", "halt", "approve", "deny", "alert", "watchlist", "schedule"]
 PROPOSAL_KINDS: tuple[ProposalKind, ...] = get_args(ProposalKind)
 MOST_ANSWER, MOST_LINE, MOST_LINES, MOST_PROPOSALS = 6_000, 400, 24, 5
 

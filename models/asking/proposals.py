@@ -15,7 +15,7 @@ class AskingProposal(Identified, Dated, table=True):
     """An act that was proposed. by, origin: who asked, and from where. shown: the hash of what the card says; bound:
     what must be the same when it is confirmed, by its name for people. state: open, confirmed (its act is not done
     yet), done, failed, changed, dismissed, replaced, expired. decided_by: who confirmed or dismissed it, with the
-    road."""
+    road. entry: the question whose answer it is of; None of a person's own words."""
 
     kind: str
     arguments: dict[str, Any] = Field(sa_type=JSON)
@@ -34,3 +34,4 @@ class AskingProposal(Identified, Dated, table=True):
     decided_at: dt.datetime | None = Field(default=None, sa_type=Utc)
     outcome: str = ""
     run_id: str | None = None
+    entry: str | None = Field(default=None, index=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from chordesk.agents.rulebook.cases import PREFIX, Call, Case, Payload, policy
 from chordesk.models.asking.answers import MOST_ANSWER, MOST_LINE, MOST_LINES
 from chordesk.models.text import one_line, undelimited
+from chordesk.tasks.asking.proposing import wish
 from chordesk.tasks.asking.questions import EXAMPLES, Question, cleaned, read
 
 _ABOUT = (
@@ -79,19 +81,24 @@ _CALLS: dict[str, Callable[[Question], list[Call]]] = {
 @policy("clerk")
 def clerk(case: Case) -> Call | Payload:
     """Answer with the look-up's own words, by the tools that have it; else say what can be asked."""
-    asked = read(cleaned(str(case.subject.get("question") or "help")), ())
+    question = cleaned(str(case.subject.get("question") or "help"))
+    asked = read(question, ())
     planned = _CALLS[asked.intent](asked) if asked is not None and asked.intent in _CALLS else []
     if (call := case.next_call(planned)) is not None:
         return call
     tools = [one.tool for one in planned]
     found = [row for tool in dict.fromkeys(tools) for row in case.payloads(tool)]
     text = "\n".join(undelimited(str(row.get("outside"))) or "" for row in found).strip()
-    if not planned:
+    wanted = wish(question)
+    proposals = [{"kind": wanted[0], "arguments": json.dumps(wanted[1])}] if wanted is not None else []
+    if proposals:
+        text = "it waits for a person to confirm it."
+    elif not planned:
         text = f"no rule answers that. Ask such as: {'; '.join(one for one in EXAMPLES if not _COUNTED.search(one))}"
     sources = [str(one["id"]) for row in found for one in row.get("sources") or ()]
     return {
         "answer": f"{PREFIX} {text or 'the rows have nothing on it.'}"[:MOST_ANSWER],
         "sources": list(dict.fromkeys(sources))[:MOST_LINES],
         "missing": [one_line(gap, MOST_LINE) for gap in case.gaps(tools)][:MOST_LINES],
-        "proposals": [],
+        "proposals": proposals,
     }

@@ -13,6 +13,7 @@ from chordesk.agents.asking.clerk import CLERK, clerk_subject
 from chordesk.agents.grounding.report import ground
 from chordesk.agents.runner import RoleRun
 from chordesk.models.answers import Completed, Grounding, ReportStatus
+from chordesk.models.asking.proposals import AskingProposal
 from chordesk.models.asking.settings import AskingSettings
 from chordesk.models.asking.tables import AskingEntry
 from chordesk.models.errors import UsageError
@@ -23,7 +24,9 @@ from chordesk.models.settings.schema import own_settings
 from chordesk.models.tables.columns import new_id, utcnow
 from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import Notice
+from chordesk.tasks.asking.confirming import office_of
 from chordesk.tasks.asking.dialogues import ANSWERED, ASKED, FAILED, earlier, entry_view, way_of
+from chordesk.tasks.asking.proposing import Asker, add, from_turn, read_outside
 from chordesk.tasks.asking.questions import LONGEST, cleaned
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
@@ -88,9 +91,19 @@ def answer_question(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:
     grounding = grounding_of(run)
     if grounding is not None:
         desk.telemetry.record_grounding(step, grounding)
+    made, notes = proposals_of(desk, entry, run)
     error = run.reason if run.status is ReportStatus.FAILED else None
     result = {"status": run.status, **({"reason": run.reason} if run.reason else {})}
-    return Done(result, run.rows, error=error, also=_writer(entry.id, written(run, grounding)))
+    return Done(result, run.rows, error=error, also=_writer(entry.id, written(run, grounding, notes), made))
+
+
+def proposals_of(desk: Desk, entry: AskingEntry, run: RoleRun) -> tuple[list[AskingProposal], list[str]]:
+    """Return the proposals of an answer, which are written with it, and why others are none."""
+    if not isinstance(run.outcome, Completed) or not run.value["proposals"]:
+        return [], []
+    calls = [(call.answer.tool, call.arguments, call.answer.payload) for call in run.recorded if call.answer.success]
+    asker, office = Asker(entry.person, f"the {entry.origin}"), office_of(desk)
+    return from_turn(office, run.value["proposals"], calls, entry.question, asker, outside=read_outside(calls))
 
 
 def grounding_of(run: RoleRun) -> Grounding | None:
@@ -144,16 +157,13 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(one)
 
 
-def written(run: RoleRun, grounding: Grounding | None) -> dict[str, Any]:
-    """Return the columns of an entry that its turn fills."""
+def written(run: RoleRun, grounding: Grounding | None, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the columns of an entry that its turn fills. notes: why what it proposed is no proposal."""
     ended = {"ended_at": utcnow()}
     if not isinstance(run.outcome, Completed):
         return {**ended, "state": FAILED, "reason": run.reason or str(run.status)}
     value = run.value
-    missing = [*value["missing"], *([] if run.has_data else [UNLOOKED])]
-    if value["proposals"]:
-        kinds = ", ".join(dict.fromkeys(one["kind"] for one in value["proposals"]))
-        missing.append(f"what it proposed ({kinds}): an answer here does nothing, and nobody can confirm one yet")
+    missing = [*value["missing"], *([] if run.has_data else [UNLOOKED]), *notes]
     if run.rogue_note is not None:
         missing.append(run.rogue_note)
     return {
@@ -163,13 +173,16 @@ def written(run: RoleRun, grounding: Grounding | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _writer(entry_id: str, columns: Mapping[str, Any]) -> Callable[[Session], None]:
-    """Return the writer of an entry's answer, for the transaction that ends the step."""
+def _writer(entry_id: str, columns: Mapping[str, Any], made: Sequence[AskingProposal]) -> Callable[[Session], None]:
+    """Return the writer of an entry's answer and its proposals, for the transaction that ends the step."""
 
     def write(session: Session) -> None:
         row = session.get_one(AskingEntry, entry_id)
         row.sqlmodel_update(dict(columns))
         session.add(row)
+        for proposal in made:
+            proposal.entry = entry_id
+            add(session, proposal)
         run = session.get_one(Run, row.run_id)
         if run.schedule is not None:  # nobody waits for it at a terminal
             told = entry_view(session, row).text or f"no answer: {row.reason}"

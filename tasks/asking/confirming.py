@@ -19,6 +19,7 @@ from chordesk.models.asking.proposals import AskingProposal
 from chordesk.models.database.lookup import ACTS, by_prefix
 from chordesk.models.errors import DeskError, UsageError
 from chordesk.models.orders import HASH_SHOWN
+from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.text import one_line
 from chordesk.tasks.asking.proposing import (
@@ -197,9 +198,9 @@ class People:
         row = from_text(office, text, Asker(by, origin))
         return None if row is None else [proposed(row, office.settings)]
 
-    def find(self, session: Session, office: Office, id_: str) -> Proposed | None:
+    def find(self, session: Session, settings: Settings, id_: str) -> Proposed | None:
         row = session.get(AskingProposal, id_)
-        return None if row is None else proposed(row, office.settings)
+        return None if row is None else proposed(row, settings)
 
     def confirm(
         self,

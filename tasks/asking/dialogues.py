@@ -11,6 +11,7 @@ from sqlmodel import Session, col, func, select
 
 from chordesk.agents.asking.clerk import EarlierEntry
 from chordesk.models.answers import Frozen, Grounding
+from chordesk.models.asking.proposals import AskingProposal
 from chordesk.models.asking.tables import AskingEntry
 from chordesk.models.database.store import Store
 from chordesk.models.errors import NotFound, UsageError
@@ -37,7 +38,8 @@ def person_of(name: str) -> str:
 class EntryView(Frozen):
     """A question with its answer. state: asked, answered, failed or stopped; text: as it was given, and marked with
     `NOT_FOUND` after each figure that no tool's answer has. figures, found: of the text, None of one from rows, whose
-    figures are the rows'. unsupported: {figure, start, end} of given. reason: why there is no answer."""
+    figures are the rows'. unsupported: {figure, start, end} of given. reason: why there is no answer. proposals: {id,
+    title, state} of what it ended in."""
 
     id: str
     dialogue: str
@@ -56,6 +58,7 @@ class EntryView(Frozen):
     found: int | None
     unsupported: list[dict[str, Any]]
     reason: str | None
+    proposals: list[dict[str, str]]
     tokens: int
     created_at: dt.datetime
     ended_at: dt.datetime | None
@@ -82,11 +85,13 @@ def entry_view(session: Session, entry: AskingEntry) -> EntryView:
     if state == ASKED and run is not None and run.state in RUN_FINAL:  # it ended before its step could
         state = "stopped" if run.state == "stopped" else FAILED
         reason = "; ".join(run.notes[:3]) or f"its run is {run.state}"
+    made = session.exec(select(AskingProposal).where(AskingProposal.entry == entry.id)).all()
     grounding = Grounding.model_validate(entry.grounding) if entry.grounding is not None else None
     return EntryView.of(
         entry, state=state, reason=reason, tokens=tokens, given=entry.text, text=marked(entry.text, grounding),
         figures=grounding.figures if grounding else None, found=grounding.supported if grounding else None,
         unsupported=[one.model_dump(exclude={"text"}) for one in grounding.unsupported] if grounding else [],
+        proposals=[one.model_dump(include={"id", "title", "state"}) for one in made],
     )  # fmt: skip
 
 

@@ -42,7 +42,11 @@ def entry_shown(found: EntryView, *, question: bool = False) -> RenderableType:
     if found.figures is not None and found.figures:
         notes = [f"{found.found} of {found.figures} figures found in what was looked up"]
     sources = [f"{one['kind']} {one['id'][:SHORT_ID]}" for one in found.sources]
-    return Group(*head, _text(found.text, found.missing, sources, notes))
+    cards = [
+        Text(f"proposed: {inert(one['title'])}; nothing is done yet: desk proposals confirm {one['id'][:12]}")
+        for one in found.proposals
+    ]
+    return Group(*head, _text(found.text, found.missing, sources, notes), *cards)
 
 
 def _text(text: str, missing: list[str], sources: list[str], notes: list[str] | None = None) -> RenderableType:

@@ -52,21 +52,30 @@ class Asker:
     origin: str
 
 
-def propose(
-    office: Office, kind: str, given: Mapping[str, Any], asker: Asker, *, outside: bool = False
-) -> AskingProposal:
-    """Write a proposal and return it. One that the same person has open for the same act gives way to it. Raises
-    DeskError for what is no act, or fits nothing that there is."""
+def propose(office: Office, kind: str, given: Mapping[str, Any], asker: Asker) -> AskingProposal:
+    """Write a proposal and return it. Raises DeskError for what is no act, or fits nothing that there is."""
+    row = drafted(office, kind, given, asker, outside=False)
+    with office.store.session() as session:
+        add(session, row)
+    return row
+
+
+def drafted(office: Office, kind: str, given: Mapping[str, Any], asker: Asker, *, outside: bool) -> AskingProposal:
+    """Return a proposal that is not written yet. outside: the model that named it had read text from outside."""
     found = find(kind)
     card = found.word(office, checked(kind, found, given))
     arguments = checked(kind, found, card.arguments)
-    with office.store.session() as session:
+    with office.store.read() as session:
         row = _row(session, office, kind, found, arguments, card, asker)
-        row.outside = outside
-        row.shown = shown_hash(row)
-        _make_room(session, row)
-        session.add(row)
+    row.outside = outside
+    row.shown = shown_hash(row)
     return row
+
+
+def add(session: Session, row: AskingProposal) -> None:
+    """Write a proposal. One that the same person has open for the same act gives way to it."""
+    _make_room(session, row)
+    session.add(row)
 
 
 def checked(kind: str, found: Proposable, given: Mapping[str, Any]) -> ProposalArguments:
@@ -161,8 +170,8 @@ def from_turn(
     *,
     outside: bool,
 ) -> tuple[list[AskingProposal], list[str]]:
-    """Propose what a model's turn ended in, each {kind, arguments}; return the proposals, and why others are none.
-    question: the person's own words; outside: a tool of the turn returned text from outside the desk."""
+    """Return what a model's turn ended in, each {kind, arguments}, as proposals that are not written yet, and why
+    others are none. question: the person's own words; outside: a tool of the turn returned text from elsewhere."""
     made: list[AskingProposal] = []
     notes = [f"{len(wanted) - MOST_OF_TURN} more were not looked at"] if len(wanted) > MOST_OF_TURN else []
     returned = {one for _, _, answer in calls for one in _values(answer)}
@@ -175,10 +184,19 @@ def from_turn(
                 _note_rogue(office, kind, strange, asker)
                 named = one_line(", ".join(strange), 120)
                 raise UsageError(f"no tool of this turn returned {named}", remedy="look it up first")
-            made.append(propose(office, kind, given, asker, outside=outside))
+            made.append(drafted(office, kind, given, asker, outside=outside))
         except DeskError as error:
             notes.append(f"not proposed, {one_line(kind, 40)}: {error.args[0]}")
     return made, notes
+
+
+def read_outside(calls: Sequence[Call]) -> bool:
+    """Whether a tool returned text that the desk's code did not write: a field `outside`, or any sentence."""
+    return any(
+        bool(isinstance(answer, Mapping) and answer.get("outside"))
+        or any(one.count(" ") > 3 for one in _values(answer))
+        for _, _, answer in calls
+    )
 
 
 def _values(answer: Any) -> Iterator[str]:

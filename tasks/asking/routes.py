@@ -12,6 +12,7 @@ from pydantic import Field, StringConstraints
 
 from chordesk.agents.role_models import role_models
 from chordesk.models.answers import Frozen
+from chordesk.models.asking.proposals import AskingProposal
 from chordesk.models.asking.tables import AskingEntry
 from chordesk.models.errors import NotWaiting, UsageError
 from chordesk.models.orders import HASH_SHOWN
@@ -31,7 +32,7 @@ from chordesk.tasks.asking.dialogues import (
     named_dialogue,
     whole_dialogue,
 )
-from chordesk.tasks.asking.lookup import answer
+from chordesk.tasks.asking.lookup import PROPOSE, answer
 from chordesk.tasks.asking.proposing import CONFIRMED, DONE, Asker, from_text, newest, proposed, waiting
 from chordesk.tasks.asking.questions import LONGEST, cleaned
 from chordesk.tasks.engine.budgets import RULES
@@ -115,7 +116,16 @@ def ask(context: Context, body: Asking, response: Response) -> EntryView:
 
 
 def _from_rows(context: ServiceContext, body: Asking, account: str, dialogue: str | None) -> str | None:
-    """Return the entry of an answer from rows; None where a model is to be asked. Rules know no more than the rows."""
+    """Return the entry of an answer from rows, or of what was proposed; None where a model is to be asked. Rules know
+    no more than the rows."""
+    made = from_text(_office(context), body.question, Asker(body.by, f"the {body.origin}"))
+    if made is not None:
+        told = f"Proposed: {made.title}. Nothing is done until a person confirms it."
+        given = Answer(question=cleaned(body.question), intent=PROPOSE, text=told, facts={"proposal": made.id})
+        entry_id = keep_answer(context.store, given, body.by, body.origin, account, dialogue).id
+        with context.store.session() as session:
+            session.get_one(AskingProposal, made.id).entry = entry_id
+        return entry_id
     found = answer(context.settings, context.store, context.desk.account_market, body.question, account)
     if not found.intent and role_models(context.settings)["clerk"].provider(context.settings) != RULES:
         return None

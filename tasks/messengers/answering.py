@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
@@ -12,11 +15,14 @@ from chordesk.models.states import ApprovalState, TradingState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.orders import Approval
 from chordesk.models.text import utc_seconds
-from chordesk.tasks.messengers import messages
+from chordesk.tasks.messengers import confirming, messages
 from chordesk.tasks.messengers.inbound import Inbox, NotHeld
 from chordesk.tasks.reading.changes import changes, last_close, summary
 from chordesk.tools.orders.accounts import account_market
 from chordesk.tools.orders.halting import trading_state
+
+if TYPE_CHECKING:
+    from chordesk.tasks.proposals import Proposed
 
 _NO_FEATURE = "No feature of this desk answers questions; /status and /changes it can always say."
 
@@ -27,8 +33,10 @@ def answer_next(inbox: Inbox) -> bool:
         rows = messages.questions(session, inbox.messenger, 1) if inbox.holds(session) else ()
     if not rows:
         return False
+    made: Sequence[Proposed] | None = None
     try:
-        text = answer(inbox, rows[0].text)
+        made = confirming.propose(inbox, rows[0])
+        text = answer(inbox, rows[0].text) if made is None else ""
     except DeskError as error:
         text = f"{error.args[0]}. {error.remedy}" if error.remedy else str(error.args[0])
     with inbox.store.session() as session:
@@ -38,7 +46,11 @@ def answer_next(inbox: Inbox) -> bool:
         if row.state == messages.WAITING and row.kind == messages.QUESTION:
             row.state, row.ended_at = messages.CLOSED, utcnow()
             session.add(row)
-            messages.reply(session, session.get_one(MessengersPerson, row.person_id), messages.plain(text))
+            person = session.get_one(MessengersPerson, row.person_id)
+            for one in made or ():
+                confirming.add_card(session, person, one)
+            if made is None:
+                messages.reply(session, person, messages.plain(text))
     return True
 
 

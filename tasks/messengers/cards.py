@@ -17,7 +17,7 @@ from chordesk.models.states import ApprovalState, OrderState
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tasks.approval_requests import WaitingOrder, WaitingRequest, asked_of, waiting
-from chordesk.tasks.messengers import messages
+from chordesk.tasks.messengers import confirming, messages
 from chordesk.tasks.messengers.messages import CARD, CLOSED, GIVEN_UP, SENT, WAITING, Button, PersonQuiet
 from chordesk.tasks.messengers.people import Scope, in_force
 from chordesk.tasks.notifications.wording import quoted, symbol
@@ -176,14 +176,18 @@ def ended(
     ).all()
     zone = messages.zone_of(settings)
     due = [row for row in cards if row.state == SENT or row.next_at <= now]
-    return [(row, fate) for row in due if (fate := _fate(session, row, now, zone)) is not None]
+    return [(row, fate) for row in due if (fate := _fate(session, settings, row, now, zone)) is not None]
 
 
 def is_over(session: Session, settings: Settings, card: MessengersMessage) -> bool:
-    return _fate(session, card, utcnow(), messages.zone_of(settings)) is not None
+    return _fate(session, settings, card, utcnow(), messages.zone_of(settings)) is not None
 
 
-def _fate(session: Session, card: MessengersMessage, now: dt.datetime, zone: ZoneInfo) -> str | None:
+def _fate(
+    session: Session, settings: Settings, card: MessengersMessage, now: dt.datetime, zone: ZoneInfo
+) -> str | None:
+    if confirming.is_proposal(card.target):
+        return confirming.fate_of(session, settings, card.target or "")
     try:
         return fate_of(asked_of(session, card.target or ""), now, zone)
     except NotFound:

@@ -27,7 +27,8 @@ _COLUMNS = ("Name", "Messenger", "May", "Quiet", "Since", "State")
 def pair(
     name: Name,
     scope: Annotated[
-        list[str], typer.Option(help="read, decide, halt or stop (of runs), several with commas; each reads too.")
+        list[str],
+        typer.Option(help="read, start, decide, halt or stop (runs), several with commas; each reads."),
     ],
     quiet: Annotated[str | None, typer.Option(help="Quiet hours of this person: HH:MM-HH:MM, or off.")] = None,
     wake: Annotated[bool, typer.Option("--wake", help="Orders that would expire pass through quiet hours.")] = False,

@@ -29,7 +29,7 @@ from chordesk.models.tables.columns import absent_insert, utcnow
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run
 from chordesk.tasks.approval_requests import WaitingOrder, answer_in, asked_of, waiting
-from chordesk.tasks.messengers import cards, messages, people
+from chordesk.tasks.messengers import cards, confirming, messages, people
 from chordesk.tasks.messengers.people import Scope
 from chordesk.tasks.notifications.wording import quoted
 
@@ -45,6 +45,7 @@ HELP = """/status /holdings /orders /changes /cost /runs: what is
 /halt: stop all trading now
 /stop RUN: end a run
 /mute 2h, /mute off: hold messages back
+halt, stop run ID, approve ID, research SYMBOL: a card to confirm it
 any other text is a question"""
 ELSEWHERE = ("resume", "flatten", "arm", "disarm", "settings", "tokens", "start", "buy", "sell", "approve", "deny")
 QUESTIONS: Mapping[str, str] = {
@@ -129,6 +130,8 @@ class Inbox:
         acting = _Acting(self, one, polled_at, halted)
         try:
             self._within(one, acting.act)
+            if acting.left:
+                confirming.finish(self, acting.left)
         except DeskError as error:
             told = f"{error.args[0]}. {error.remedy}" if error.remedy else str(error.args[0])
             self._within(one, lambda session: acting.refuse(session, told))
@@ -165,6 +168,7 @@ class _Acting:
     def __init__(self, inbox: Inbox, one: Incoming, polled_at: dt.datetime | None, halted: str | None) -> None:
         self._inbox, self._one, self._polled_at, self._halted = inbox, one, polled_at, halted
         self._settings, self._messenger = inbox.settings, inbox.messenger
+        self.left = ""  # the target of what was confirmed and may not be done yet
 
     def act(self, session: Session) -> str:
         one = self._one
@@ -292,6 +296,8 @@ class _Acting:
             return "unknown_button"
         if button.person_id != person.id:
             return "button_of_another"
+        if confirming.is_proposal(button.target):
+            return self._answer(session, person, button)
         if Scope.DECIDE not in person.scopes:
             self._say(session, person, f"You may not decide: {_may(person)}.")
             return "refused"
@@ -308,6 +314,23 @@ class _Acting:
         if button.act == cards.APPROVE and self._confirms(row):
             return self._ask_again(session, person, button, row)
         return self._decide(session, person, button, row)
+
+    def _answer(self, session: Session, person: MessengersPerson, button: MessengersButton) -> str:
+        """Answer a proposal: what is no row of the database is done once this transaction has its record."""
+        fate = confirming.fate_of(session, self._settings, button.target)
+        if fate is not None or button.used_at is not None:
+            self._note(session, person, fate or "That was pressed already.")
+            return "late_press"
+        if (why := self._stale()) is not None:
+            self._say(session, person, why)
+            return "stale_press"
+        button.used_at = utcnow()
+        session.add(button)
+        told = confirming.answer(session, self._inbox, person, button)
+        self._say(session, person, told)
+        if button.act == confirming.YES:
+            self.left = button.target
+        return f"{button.act}_to_proposal"
 
     def _confirms(self, row: cards.Asked) -> bool:
         wanted = self._inbox.confirm

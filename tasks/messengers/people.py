@@ -39,6 +39,7 @@ class Scope(StrEnum):
     DECIDE = "decide"  # approve and deny
     HALT = "halt"
     STOP = "stop"  # runs
+    START = "start"  # runs, alerts and watch lists, each proposed and confirmed
 
 
 def make_code(

@@ -30,10 +30,12 @@ def upgrade() -> None:
         sa.Column("decided_at", sa.DateTime()),
         sa.Column("outcome", sa.String(), nullable=False),
         sa.Column("run_id", sa.String()),
+        sa.Column("entry", sa.String()),
         sa.Column("created_at", sa.DateTime(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_asking_proposal"),
     )
     op.create_index("ix_asking_proposal_state", "asking_proposal", ["state"])
+    op.create_index("ix_asking_proposal_entry", "asking_proposal", ["entry"])
 
 
 def downgrade() -> None:

@@ -23,7 +23,7 @@ from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import ScheduleEntry
 from chordesk.tasks.asking import acts, confirming
 from chordesk.tasks.asking.lookup import answer
-from chordesk.tasks.asking.proposing import LIFE, from_text, from_turn, proposed, wish
+from chordesk.tasks.asking.proposing import LIFE, add, from_text, from_turn, proposed, read_outside, wish
 from chordesk.tasks.proposals import Proposable, ProposalScope, kinds
 from tests.tasks.asking.conftest import ADA, EVERY, Floor
 
@@ -241,7 +241,11 @@ class TestOfATurn:
 
     @staticmethod
     def of(floor: Floor, wanted: list[dict[str, Any]], calls: Any, question: str = "", outside: bool = False) -> Any:
-        return from_turn(floor.office, wanted, calls, question, ADA, outside=outside)
+        made, notes = from_turn(floor.office, wanted, calls, question, ADA, outside=outside)
+        with floor.office.store.session() as session:  # as with the answer that it is of
+            for row in made:
+                add(session, row)
+        return made, notes
 
     def test_an_id_that_no_tool_returned_is_refused_and_noted(self, floor: Floor) -> None:
         (order,) = floor.asks("IBM")
@@ -256,6 +260,11 @@ class TestOfATurn:
         assert notes == []
         assert "the model had read text from outside in this turn" in proposed(row, floor.office.settings).text
         assert floor.order(order).state == "approval_pending"
+        assert floor.confirms(row).state == "done"
+        assert floor.order(order).state == "approved"
+        assert read_outside([("orders_list", {}, {"orders": [{"why": "a headline said so, they say"}]})])
+        assert read_outside([("fees_get", {}, {"outside": "x"})])
+        assert not read_outside([("fees_get", {}, {"outside": "", "facts": {"fees": 1.0, "of": "paper"}})])
 
     def test_a_symbol_may_be_of_the_question(self, floor: Floor) -> None:
         wanted = [{"kind": "start", "arguments": {"run": "research", "symbols": ["IBM"]}}]

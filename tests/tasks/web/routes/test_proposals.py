@@ -66,6 +66,8 @@ def test_a_question_by_get_proposes_nothing(floor: Floor) -> None:
         assert floor.client.post("/proposals", json={"by": "ann", "text": words}).status_code == status, words
     assert floor.client.get("/proposals", params={"over": True}).json() == before
     assert floor.client.get("/proposals/01a2b3c4").status_code == 404
+    kept = floor.client.post("/asks", json={"by": "ann", "question": "halt", "origin": "page"}).json()
+    assert [one["title"] for one in kept["proposals"]] == ["halt trading of every account: paper"]
     assert floor.client.post("/proposals/01a2b3c4/confirm", json={"by": "ann", "expect": "0" * 64}).status_code == 404
 
 

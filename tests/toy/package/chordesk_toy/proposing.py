@@ -41,7 +41,7 @@ class ToyConfirms:
     def propose(self, office: Office, text: str, by: str, origin: str) -> Sequence[Proposed] | None:
         return None
 
-    def find(self, session: Any, office: Office, id_: str) -> Proposed | None:
+    def find(self, session: Any, settings: Any, id_: str) -> Proposed | None:
         return None
 
     def confirm(
