@@ -37,6 +37,8 @@ TAKES = {
     "brokers": ("DESK_BROKER", "{}"),
     "lenses": ("DESK_LENSES", "{}"),
 }
+# Kinds of runs whose names are ordinary verbs: texts use them without speaking of such a run.
+VERBS = ("ask",)
 
 
 def described() -> dict[str, Feature]:
@@ -163,7 +165,8 @@ def _scheduled(settings: Any, off: str) -> Iterator[tuple[str, str | None]]:
 def mentions(text: str, feature: Feature, kinds: Container[str]) -> bool:
     """Whether a text speaks of what is a feature's: a command, a setting or a kind of run. kinds: of runs."""
     names = [f"desk {name}" for name in feature.commands] + [f"DESK_{name.upper()}" for name in feature.settings]
-    names += [f"{kind}s?" for kind in feature.kinds if kind in kinds]
+    of_runs = [kind for kind in feature.kinds if kind in kinds]
+    names += [f"kind {kind}|{kind} runs?" if kind in VERBS else f"{kind}s?" for kind in of_runs]
     return any(re.search(rf"\b{name}\b", text) for name in names)
 
 

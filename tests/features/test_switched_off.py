@@ -110,6 +110,7 @@ def test_all_that_a_description_states_goes_with_its_feature(name: str, seen: di
     feature, less, found = described()[name], gone(seen, name), seen[name]
     stated = {what: set(getattr(feature, what)) for what in NAMED}
     stated["commands"] = {f"desk {one}" for one in feature.commands}
+    stated["tools"] = {features.load(place).name for place in feature.tools}
     stated["help"], stated["views"] = set(feature.commands), {view.path for view in feature.views}
     assert {what: more for what, names in stated.items() if (more := names - less[what])} == {}
     assert [what for what in PLACED if getattr(feature, what) and not less[what]] == []
