@@ -27,6 +27,7 @@ def test_the_newest_of_everything_has_no_pin_but_those_that_cannot_be_together()
     ] == []
 
 
+@pytest.mark.process
 def test_an_index_that_lacks_a_wheel_is_one_line_with_its_name(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

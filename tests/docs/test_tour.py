@@ -49,6 +49,8 @@ def missing(shown: list[str], said: str) -> str | None:
     return None
 
 
+@pytest.mark.process
+@pytest.mark.long
 @pytest.mark.skipif(not EVERY <= HERE, reason="a feature is not in this tree")
 def test_the_tour_says_what_it_shows(folder: Path) -> None:
     (begin, _), *others = steps()

@@ -22,6 +22,9 @@ done in 129 s
 """
 
 
+pytestmark = pytest.mark.process  # git says which commit it is
+
+
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(figures, "FIGURES", tmp_path)

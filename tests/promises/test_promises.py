@@ -37,6 +37,7 @@ def test_what_goes_or_is_newly_asked_for_breaks_and_what_is_added_does_not(now: 
 
 
 @WHOLE
+@pytest.mark.process
 def test_a_home_of_then_is_upgraded_and_shown_with_every_field(tmp_path: Path) -> None:
     home = tmp_path / "home"
     record.unpack(home)

@@ -19,6 +19,7 @@ from tests.agents.rulebook.turns import Live
 from tests.golden import schema
 from tests.tasks.doctor.test_doctor import check_context, one
 
+pytestmark = pytest.mark.process
 PACKAGE, SECONDS = "@openai/codex", 600
 
 
