@@ -112,7 +112,8 @@ const OWN = /^(rsi|relative|macd|atr|adx)/;
 const READ_BY = { rsi: [30, 70], relative: [100], macd: [0] };
 const LINES = ['#7b61c4', '#c47b1f', '#1f8fa8', '#b5477f', '#6b8e23', '#8a6d3b'];
 const QUIET = { lastValueVisible: false, priceLineVisible: false, crosshairMarkerVisible: false };
-const LABELS = 150; // px for the labels of prices, right of the bars
+const LABELS = 150; // px for the labels of prices, right of the bars, of windows that are wide enough
+const AROUND = 110; // px of a window that are not of the chart
 const LOG = 1; // the library's mode of a price scale
 
 const colourOf = (index) => LINES[index % LINES.length];
@@ -161,8 +162,15 @@ function PriceChart({ data, events, held, log, digits, onOver, onPrice, label })
   const panes = new Set(Object.keys(data.indicators).filter((name) => OWN.test(name)).map((name) => OWN.exec(name)[1]));
   return html`<${Chart} build=${build} update=${update} deps=${[data, log]} drawn=${[events, held]} label=${label}
     className=${`price-chart panes-${Math.min(panes.size, 4)}`}
-    options=${{ timeScale: { rightOffset: Math.ceil((data.bars.length * LABELS) / window.innerWidth),
+    options=${{ timeScale: { rightOffset: roomOf(data.bars.length),
       timeVisible: intraday } }} />`;
+}
+
+/** Bars that are left free for the labels: as many as that part of the chart's width has. */
+function roomOf(bars) {
+  const width = Math.max(window.innerWidth - AROUND, 200);
+  const labels = Math.min(LABELS, 0.3 * width);
+  return Math.ceil((bars * labels) / (width - labels));
 }
 
 /** The indicators as lines: over the prices, or each family in a pane of its own. */
