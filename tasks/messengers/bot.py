@@ -17,7 +17,7 @@ from chordesk.models.messengers.settings import MessengersSettings
 from chordesk.models.messengers.tables import MessengersBot, MessengersMessage, MessengersPerson
 from chordesk.models.notice_channels import EVERY, NoticeKind
 from chordesk.models.settings import Settings
-from chordesk.models.settings.schema import own_settings
+from chordesk.models.settings.schema import MESSENGERS, own_settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.tasks.messengers import answering, cards, messages, morning, people
 from chordesk.tasks.messengers.far_side import CALL_SECONDS, FarSide, Refusal
@@ -123,7 +123,8 @@ class Bot(Generic[Api]):
         return Answer(True)
 
     async def _run(self, stop: threading.Event, holds: Callable[[Session], bool]) -> None:
-        inbox = Inbox(self._store, self._settings, self.name, self.shown, holds, self._own.confirm, self.toasts)
+        sign = MESSENGERS[self.name].sign
+        inbox = Inbox(self._store, self._settings, self.name, self.shown, holds, self._own.confirm, self.toasts, sign)
         self._wake = asyncio.Event()
         async with self.api() as api:
             self._loop, self._api = asyncio.get_running_loop(), api  # type: ignore[assignment]

@@ -95,6 +95,11 @@ class Inbox:
     holds: Callable[[Session], bool]
     confirm: str = "real"
     toasts: bool = True  # a press has a small answer of its own
+    sign: str = "/"  # with which commands begin there
+
+    @property
+    def help(self) -> str:
+        return HELP.replace("/", self.sign)
 
     def receive(self, one: Incoming) -> bool:
         """Keep an update before it is acted on, for a messenger that gives it once alone; False for one that was kept
@@ -220,7 +225,7 @@ class _Acting:
         if made is None:
             return people.WRONG
         may = ", ".join(made.scopes)
-        messages.reply(session, made, f"Paired as {made.name}. You may: {may}.\n{HELP}")
+        messages.reply(session, made, f"Paired as {made.name}. You may: {may}.\n{self._inbox.help}")
         return "paired"
 
     def _write(self, session: Session, person: MessengersPerson, command: str, given: str) -> str:
@@ -233,15 +238,17 @@ class _Acting:
         elif command == "mute":
             self._mute(session, person, given)
         elif command in ("help", "start"):
-            messages.reply(session, person, f"You are {person.name}. You may: {', '.join(person.scopes)}.\n{HELP}")
+            messages.reply(
+                session, person, f"You are {person.name}. You may: {', '.join(person.scopes)}.\n{self._inbox.help}"
+            )
         elif command == "new":
             messages.reply(session, person, "A new conversation begins.")
         elif command == "why" and not given:
-            messages.reply(session, person, "Write the symbol, too: /why IBM")
+            messages.reply(session, person, f"Write the symbol, too: {self._inbox.sign}why IBM")
         elif command in ELSEWHERE:
             messages.reply(session, person, f"Not from here: {command} is done from the terminal or the page.")
         elif command and command not in QUESTIONS and command != "why":
-            messages.reply(session, person, f"There is no /{quoted(command, 30)}.\n{HELP}")
+            messages.reply(session, person, f"There is no /{quoted(command, 30)}.\n{self._inbox.help}")
         else:
             return self._question(session, person, command, given)
         return command

@@ -35,7 +35,9 @@ def test_paired_in_a_direct_message_a_person_approves_asks_and_halts(slack_phone
         far.says(ADA, f"pair {code}", {"channel": "C0ROOM", "channel_type": "channel"})
         wait_for(lambda: whats(phone) == ["wrong_code"], "a code that a channel saw pairs nobody")
         far.says(ADA, f"pair {phone.code('ada', Scope.DECIDE, Scope.HALT)}")
-        assert "You may: decide, halt, read" in far.until(ADA, "Paired as ada").text
+        told = far.until(ADA, "Paired as ada").text
+        assert "You may: decide, halt, read" in told
+        assert "\nhalt: stop all trading now" in told, "Slack keeps the sign of commands for itself"
         first, second = phone.asks("AAA", "BBB")
         card, other = far.until(ADA, "buy 10 AAA"), far.until(ADA, "buy 10 BBB")
         assert "1,000.00 USD on paper (play money)" in card.text
