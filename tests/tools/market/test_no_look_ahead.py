@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from chordesk.agents.roles import TOOLS
+from chordesk.models import features
 from chordesk.models.database.store import Store
 from chordesk.models.market import Headline
 from chordesk.models.tables.orders import Account, Position
@@ -223,4 +224,6 @@ def test_the_spoiled_future_would_show(data: ReplayData, make_context: MakeConte
 
 
 def test_every_tool_is_asked() -> None:
-    assert {tool for tool, _ in cases(["AAPL"])} == set(TOOLS) - ORDER_TOOLS
+    """Tools of features are held to their clock in the tests of each."""
+    of_features = {features.load(place).name for one in features.in_force() for place in one.tools}
+    assert {tool for tool, _ in cases(["AAPL"])} == set(TOOLS) - ORDER_TOOLS - of_features
