@@ -29,7 +29,7 @@ from chordesk.tools.market.factory import build_market
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.registry import ToolContext
 from tests.agents.codex.kit import run, running
-from tests.agents.litellm.kit import Seen
+from tests.agents.observed import Seen
 from tests.fakes.responses import Call, FakeResponses, Reply, Status, Text, answered
 from tests.ordeal.tokens import model_call
 

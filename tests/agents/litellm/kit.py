@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import fields
 from typing import Any
@@ -12,10 +12,10 @@ import pytest
 from chordesk.agents.litellm.library import LitellmConfig
 from chordesk.agents.litellm.runtime import LitellmRuntime
 from chordesk.agents.providers.liveness import TurnLimits
-from chordesk.agents.runtime import ConversationSpec, Lifecycle, Scope, TurnResult
-from chordesk.models.events import Envelope
+from chordesk.agents.runtime import ConversationSpec, Scope, TurnResult
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline
 from tests.agents.codex.kit import spec as any_spec
+from tests.agents.observed import Seen
 from tests.fakes.chat import FakeChat
 from tests.fakes.local_server import LocalServer
 from tests.patience import PATIENCE
@@ -24,25 +24,6 @@ OPENAI, ANTHROPIC = "openai/gpt-5.5", "anthropic/claude-sonnet-4-5"
 DIALECTS = (OPENAI, ANTHROPIC)
 LOCAL = "openai/small"
 KEY = "sk-desk-0123456789abcdef"
-
-
-class Seen:
-    """An observer that keeps what it gets."""
-
-    def __init__(self) -> None:
-        self.events: list[Envelope] = []
-        self.lifecycles: list[Lifecycle] = []
-
-    def record(self, scope: Scope, events: Sequence[Envelope], lifecycles: Sequence[Lifecycle] = ()) -> None:
-        self.events += events
-        self.lifecycles += lifecycles
-
-    @property
-    def types(self) -> list[str]:
-        return [str(one.type) for one in self.events]
-
-    def payloads(self, type_: str) -> list[dict[str, Any]]:
-        return [one.payload for one in self.events if one.type == type_]
 
 
 @contextmanager

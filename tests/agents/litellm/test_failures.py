@@ -16,8 +16,9 @@ from chordesk.agents.providers.provider_limits import LIMITS
 from chordesk.agents.runtime import TurnResult
 from chordesk.tasks.engine import policy
 from tests.agents.codex.kit import Kit, run
-from tests.agents.litellm.kit import ANTHROPIC, DIALECTS, KEY, OPENAI, Seen, environment, one_turn, running, spec
+from tests.agents.litellm.kit import ANTHROPIC, DIALECTS, KEY, OPENAI, environment, one_turn, running, spec
 from tests.agents.litellm.test_turns import GOOD
+from tests.agents.observed import Seen
 from tests.fakes.chat import ChatReply, Dropped, FakeChat, Filtered, HalfJson, Raw, answer, outputs
 from tests.fakes.responses import Call, Status, Text
 from tests.stack import free_port

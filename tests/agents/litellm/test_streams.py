@@ -12,8 +12,9 @@ import pytest
 from chordesk.agents.runtime import TurnResult
 from chordesk.models.answers import Usage
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline, run, until
-from tests.agents.litellm.kit import ANTHROPIC, DIALECTS, LOCAL, OPENAI, Seen, one_turn, running, spec
+from tests.agents.litellm.kit import ANTHROPIC, DIALECTS, LOCAL, OPENAI, one_turn, running, spec
 from tests.agents.litellm.test_turns import GOOD
+from tests.agents.observed import Seen
 from tests.fakes import local_server
 from tests.fakes.chat import ChatReply, FakeChat, Paced, Reasoned, answer, outputs
 from tests.fakes.dialects import ASKING, BOTH

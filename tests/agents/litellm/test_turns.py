@@ -13,7 +13,8 @@ from chordesk.agents.litellm.client import METADATA_HEADER
 from chordesk.models.answers import Usage
 from chordesk.tools.registry import ToolAnswer, ToolImage
 from tests.agents.codex.kit import METADATA, SCHEMA, Kit, deadline, until
-from tests.agents.litellm.kit import DIALECTS, OPENAI, Seen, one_turn, running, spec
+from tests.agents.litellm.kit import DIALECTS, OPENAI, one_turn, running, spec
+from tests.agents.observed import Seen
 from tests.fakes.chat import Calls, FakeChat, answer, outputs
 from tests.fakes.responses import Call, Silence
 

@@ -10,7 +10,8 @@ import pytest
 
 from chordesk.agents.runtime import TurnResult
 from tests.agents.codex.kit import SCHEMA, run
-from tests.agents.litellm.kit import LOCAL, Seen, one_turn, running, spec
+from tests.agents.litellm.kit import LOCAL, one_turn, running, spec
+from tests.agents.observed import Seen
 from tests.fakes import local_server
 from tests.fakes.local_server import PROSE, Abilities, LocalServer, Says
 from tests.fakes.responses import Status
