@@ -14,7 +14,6 @@ import pytest
 from sqlalchemy import event
 from sqlmodel import Session, select
 
-from chordesk.models.alerts.tables import AlertsAlert, AlertsWatchlist
 from chordesk.models.errors import DeskError, NotFound, NotWaiting, UsageError
 from chordesk.models.states import RunState
 from chordesk.models.tables.columns import utcnow
@@ -25,6 +24,7 @@ from chordesk.tasks.asking import acts, confirming
 from chordesk.tasks.asking.lookup import answer
 from chordesk.tasks.asking.proposing import LIFE, add, from_text, from_turn, proposed, read_outside, wish
 from chordesk.tasks.proposals import Proposable, ProposalScope, kinds
+from tests.parts import needs
 from tests.tasks.asking.conftest import ADA, EVERY, Floor
 
 WISHES: list[tuple[str, str, dict[str, Any]]] = [
@@ -42,11 +42,6 @@ WISHES: list[tuple[str, str, dict[str, Any]]] = [
     ("run research of AAPL every monday at 12:30 as early", "schedule",
      {"do": "add", "run": "research", "symbols": ["AAPL"], "at": "12:30", "days": "mon", "name": "early"}),
     ("switch off the schedule premarket", "schedule", {"do": "off", "name": "premarket"}),
-    ("alert me when AAPL falls below 150", "alert",
-     {"do": "add", "name": "aapl-price-below-150", "when": "price below 150", "on": "AAPL"}),
-    ("tell me if $ed rises by 5 %", "alert", {"do": "add", "name": "ed-move-up-5", "when": "move up 5%", "on": "ED"}),
-    ("turn off alert dip", "alert", {"do": "off", "name": "dip"}),
-    ("add NVDA and AAPL to watch list tech", "watchlist", {"do": "add", "name": "tech", "symbols": ["NVDA", "AAPL"]}),
 ]  # fmt: skip
 QUESTIONS = (
     "is trading halted", "why did we halt", "orders waiting", "what research was done", "research",
@@ -122,7 +117,7 @@ def test_what_is_not_as_it_was_shown_is_refused_with_the_difference(floor: Floor
 
 
 def test_it_expires_and_another_account_is_another_proposal(floor: Floor) -> None:
-    late, other = floor.proposes("halt"), floor.proposes("add AAPL to watchlist tech")
+    late, other = floor.proposes("halt"), floor.proposes("research AAPL")
     with floor.office.store.session() as session:
         session.get_one(confirming.AskingProposal, late.id).expires_at = utcnow()
     assert floor.confirms(late).state == "expired"
@@ -134,18 +129,12 @@ def test_it_expires_and_another_account_is_another_proposal(floor: Floor) -> Non
     )
     with floor.office.store.read() as session:
         assert session.exec(select(Trading)).all() == []
-        assert session.exec(select(AlertsWatchlist)).all() == []
+    assert floor.runs("research") == []
 
 
 def test_each_act_needs_its_own_scope(floor: Floor) -> None:
     (order,) = floor.asks("IBM")
-    for text in (
-        "approve IBM",
-        "halt",
-        "research AAPL",
-        "run a screen every day at 12:30",
-        "alert me if AAPL is above 9",
-    ):
+    for text in ("approve IBM", "halt", "research AAPL", "run a screen every day at 12:30"):
         row = floor.proposes(text)
         needed = proposed(row, floor.office.settings).scope
         with pytest.raises(UsageError, match=f"ada may not confirm this: it needs {needed}"):
@@ -171,18 +160,6 @@ def test_a_run_is_started_by_a_worker_where_this_process_opens_none(
     assert run.params["symbols"] == ["IBM"]
 
 
-def test_an_act_that_fails_is_said_and_not_done(floor: Floor) -> None:
-    row = floor.proposes("alert me when IBM falls below 150")
-    floor.confirms(floor.proposes("alert me when KO falls below 150"))
-    with floor.office.store.session() as session:
-        for number in range(199):
-            session.add(AlertsAlert(name=f"a{number}", subject="KO", condition="rating", by="x", written_on=utcnow()))
-    with pytest.raises(UsageError, match="there are 200 alerts"):
-        floor.confirms(row)
-    assert floor.row(row).state == "open"
-    assert len(floor.audit("proposal_confirmed")) == 1
-
-
 def test_what_fits_nothing_is_not_proposed(floor: Floor) -> None:
     with floor.office.store.session() as session:
         over = Run(kind="screen", state=RunState.DONE, account="paper", provider="r", model="m", market="replay",
@@ -196,25 +173,18 @@ def test_what_fits_nothing_is_not_proposed(floor: Floor) -> None:
         ("run trade every day at 12:30", UsageError, "of the kind trade is not proposed"),
         ("run screen every day at 12:30 as premarket", UsageError, "premarket already"),
         ("switch off the schedule nothing", NotFound, "the schedule has no 'nothing'"),
-        ("turn off alert dip", NotFound, "there is no alert"),
-        ("add ZZZZZ to watch list tech", UsageError, "ZZZZZ"),
         ("x" * 20_001, UsageError, "20,001 characters"),
     ):
         with pytest.raises(error, match=told):
             from_text(floor.office, text, ADA)
 
 
-def test_the_schedule_and_lists_are_changed_by_who_confirmed(floor: Floor) -> None:
-    for text in (
-        "run a screen every day at open+15m",
-        "add IBM to watch list tech",
-        "switch off the schedule premarket",
-    ):
+def test_the_schedule_is_changed_by_who_confirmed(floor: Floor) -> None:
+    for text in ("run a screen every day at open+15m", "switch off the schedule premarket"):
         assert floor.confirms(floor.proposes(text), "bob").state == "done"
     with floor.office.store.read() as session:
         entry = session.get_one(ScheduleEntry, "screen-open-15m")
         assert (entry.request, entry.by) == ({"trade": False}, "bob via a test")
-        assert session.get_one(AlertsWatchlist, "tech").symbols == ["IBM"]
         assert not session.get_one(ScheduleEntry, "premarket").enabled
 
 
@@ -230,10 +200,10 @@ def test_the_same_wish_again_takes_the_place_of_the_first(floor: Floor) -> None:
 
 def test_no_more_than_some_wait_for_one_person(floor: Floor) -> None:
     for number in range(20):
-        floor.proposes(f"alert me when IBM is above {number + 1}")
+        floor.proposes(f"run a screen every day at 12:{number + 10}")
     with pytest.raises(UsageError, match="20 proposals wait for ada already"):
         floor.proposes("halt")
-    assert floor.proposes("alert me when IBM is above 20") is not None
+    assert floor.proposes("run a screen every day at 12:29") is not None
 
 
 class TestOfATurn:
@@ -295,6 +265,7 @@ class TestOfATurn:
         assert (made, len(notes)) == ([], 1)
 
 
+@needs("alerts")
 def test_the_acts_are_a_closed_list_that_reaches_no_other_road() -> None:
     """By what the modules of the acts name: a road that is not named there cannot be taken from there."""
     found = kinds()

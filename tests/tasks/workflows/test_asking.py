@@ -8,15 +8,14 @@ from typing import Any
 from sqlmodel import select
 
 from chordesk.models.tables.runtime import Notice
-from chordesk.tasks.asking.wording import answered as answered_words
 from chordesk.tasks.engine import requests
 from chordesk.tasks.workflows.scheduled import open_once
 from tests.fakes.responses import Call, Reply, Text, answered
-from tests.parts import needs
+from tests.parts import of_feature
 from tests.tasks.workflows.conftest import Floor
 from tests.tasks.workflows.scripted import USAGE
 
-pytestmark = needs("asking")
+words_of = of_feature("chordesk.tasks.asking.wording:answered")
 SAID = {
     "answer": "The desk has 0 orders, and 77 of something else.", "sources": ["0123456789ab"], "missing": [],
     "proposals": [],
@@ -62,6 +61,6 @@ def test_what_the_schedule_asks_is_told_to_people(floor: Floor) -> None:
     assert open_once(floor.processes.app, asked, "morning", "2026-11-27") is None
     with floor.store.read() as session:
         (notice,) = session.exec(select(Notice).where(Notice.run_id == run_id)).all()
-    assert (notice.kind, notice.subject, answered_words(notice)) == (
+    assert (notice.kind, notice.subject, words_of(notice)) == (
         "asking_answered", "morning", "what is due today: Nothing is due."
     )  # fmt: skip

@@ -20,14 +20,13 @@ from chordesk.models.tables.runs import Report, Run, Step, Verdict, VerdictRepor
 from chordesk.models.tables.runtime import RoleSchedule
 from chordesk.tasks.reading.runs import view
 from chordesk.tasks.workflows.research import open_portfolio
-from chordesk.tools.holdings.keeping import forget
 from chordesk.tools.ledger import ensure_account
 from chordesk.tools.portfolio.holdings import ELSEWHERE
 from tests.builders import MARKET_NOW
 from tests.fakes.responses import Status
+from tests.parts import of_feature
 from tests.tasks.workflows.conftest import Floor, plain
 from tests.tasks.workflows.scripted import action
-from tests.tools.holdings.test_keeping import a_read, imported
 
 ROLES = ["quick", "fundamentals", "risk", "catalyst"]
 TOMORROW = "due 2010-08-13 15:55 EDT"
@@ -189,15 +188,16 @@ def test_one_role_that_is_due_runs_alone_and_the_verdict_rests_on_the_others_las
 
 
 def test_what_is_held_elsewhere_alone_is_researched_when_it_is_due_and_never_traded(floor: Floor) -> None:
+    kept, outside = of_feature("tests.tools.holdings.test_keeping"), of_feature("chordesk.tools.holdings.keeping")
     hold(floor, "IBM")
     rows_ = [Holding(at, name, "share", Decimal(7), "USD", name) for at, name in enumerate(("MMM", "IBM", "NOPE"))]
-    imported(floor.store, a_read(Statement("", tuple(rows_), dt.date(2010, 8, 9))), "savings")
+    kept.imported(floor.store, kept.a_read(Statement("", tuple(rows_), dt.date(2010, 8, 9))), "savings")
     try:
         first, again = researched(floor), researched(floor)
         shown = plain(floor.desk("runs", "show", first["run_id"]).out)
     finally:
         with floor.store.session() as session:
-            forget(session, ["savings"])
+            outside.forget(session, ["savings"])
     assert {one["symbol"]: one["origin"] for one in first["candidates"]} == {"IBM": "position", "MMM": "elsewhere"}
     (own, elsewhere), (_, later) = (run["portfolio_research"]["holdings"] for run in (first, again))
     assert (own["unrealized"] is None, elsewhere["unrealized"], elsewhere["missing"]) == (False, None, [ELSEWHERE])

@@ -8,11 +8,10 @@ import re
 from playwright.sync_api import Page, expect
 
 from chordesk.models.answers import Grounding, Unsupported
-from chordesk.models.asking.tables import AskingEntry
 from tests.browser.kit import DeskPage
-from tests.parts import needs
+from tests.parts import of_feature
 
-pytestmark = needs("asking")
+AskingEntry = of_feature("chordesk.models.asking.tables:AskingEntry")
 
 
 def test_a_question_is_typed_on_the_front_and_answered_and_kept(page: Page, desk_page: DeskPage) -> None:
