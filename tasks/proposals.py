@@ -196,3 +196,6 @@ class Confirms(Protocol):
 
     def finish(self, office: Office, id_: str) -> None:
         """Do what `confirm` left to be done after its transaction."""
+
+    def left(self, session: Session) -> Sequence[str]:
+        """Return the ids of what was confirmed and is not done: by a process that ended between the two."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import structlog
 from sqlalchemy import update
@@ -182,11 +182,16 @@ def finish_left(app: DeskApp) -> dict[str, int]:
     """Do what was confirmed and is not done: by a process that opens no runs, or that ended before it."""
     office = Office(app.desk.settings, app.desk.store, lambda: app.desk, lambda: app)
     with office.store.read() as session:
-        left = (AskingProposal.state == CONFIRMED, col(AskingProposal.decided_at) < utcnow() - LEFT)
-        ids = session.exec(select(AskingProposal.id).where(*left).order_by(col(AskingProposal.decided_at))).all()
+        ids = left(session, utcnow() - LEFT)
     for id_ in ids:
         finish(office, id_)
     return {"finished": len(ids)}
+
+
+def left(session: Session, before: dt.datetime) -> Sequence[str]:
+    """Return what was confirmed before a moment and is not done."""
+    of = (AskingProposal.state == CONFIRMED, col(AskingProposal.decided_at) < before)
+    return session.exec(select(AskingProposal.id).where(*of).order_by(col(AskingProposal.decided_at))).all()
 
 
 class People:
@@ -219,6 +224,9 @@ class People:
 
     def finish(self, office: Office, id_: str) -> None:
         finish(office, id_)
+
+    def left(self, session: Session) -> Sequence[str]:
+        return left(session, utcnow())
 
 
 def office_of(desk: Desk) -> Office:

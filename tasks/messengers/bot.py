@@ -19,7 +19,7 @@ from chordesk.models.notice_channels import EVERY, NoticeKind
 from chordesk.models.settings import Settings
 from chordesk.models.settings.schema import MESSENGERS, own_settings
 from chordesk.models.tables.columns import utcnow
-from chordesk.tasks.messengers import answering, cards, messages, morning, people
+from chordesk.tasks.messengers import answering, cards, confirming, messages, morning, people
 from chordesk.tasks.messengers.far_side import CALL_SECONDS, FarSide, Refusal
 from chordesk.tasks.messengers.inbound import Inbox, NotHeld
 from chordesk.tasks.messengers.messages import CARD, EDIT, PersonQuiet
@@ -176,6 +176,8 @@ class Bot(Generic[Api]):
             )
         if not fresh and not wanted:
             return True
+        if fresh:
+            confirming.finish_left(inbox)
         with self._store.session() as session:
             if not inbox.holds(session):
                 return False

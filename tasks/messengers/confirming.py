@@ -11,10 +11,12 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
+import structlog
 from sqlmodel import Session
 
 from chordesk.models import features
 from chordesk.models.database.store import Store
+from chordesk.models.errors import DeskError
 from chordesk.models.messengers.tables import MessengersButton, MessengersMessage, MessengersPerson
 from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
@@ -24,6 +26,7 @@ from chordesk.tasks.messengers.messages import Button
 if TYPE_CHECKING:
     from chordesk.tasks.proposals import Confirms, Office, ProposalScope, Proposed
 
+log = structlog.get_logger(__name__)
 YES, NO = "yes", "no"  # acts of buttons
 _TARGET = "proposal:"
 
@@ -98,6 +101,20 @@ def finish(inbox: Side, target: str) -> None:
     if found is not None:
         with _office(inbox) as office:
             found[0].finish(office, found[1].id)
+
+
+def finish_left(inbox: Side) -> None:
+    """Do what an earlier process recorded as confirmed and had no time to do, as far as this one can: a halt waits for
+    no worker. What cannot be done is left to them."""
+    for feature, one in _confirms():
+        with inbox.store.read() as session:
+            ids = features.call(feature, one.left, session)
+        for id_ in ids:
+            try:
+                with _office(inbox) as office:
+                    features.call(feature, one.finish, office, id_)
+            except DeskError as error:
+                log.warning("messengers.not_finished", proposal=id_, error=str(error))
 
 
 def _confirms() -> Iterator[tuple[features.Feature, Confirms]]:

@@ -10,6 +10,7 @@ from sqlmodel import col, select
 
 from chordesk.models.messengers.tables import MessengersButton
 from chordesk.models.tables.orders import Approval, Trading
+from chordesk.tasks.messengers import confirming
 from chordesk.tasks.messengers.people import Scope
 from chordesk.tools.orders.audit import log_path
 from tests.fakes.telegram import ADA, BOB
@@ -71,11 +72,29 @@ def test_a_halt_is_proposed_by_words_and_done_by_a_press(phone: Phone) -> None:
         assert session.get_one(Trading, "paper").by == "ada via Telegram"
 
 
+def test_a_halt_is_done_by_the_next_process_where_the_first_ends_after_its_record(
+    phone: Phone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone.pair(ADA)
+    far = phone.far
+    with phone.running(), monkeypatch.context() as patched:
+        far.says(ADA, "halt trading")
+        card = far.until(ADA, "Proposed: halt trading of every account: paper")
+        patched.setattr(confirming, "finish", lambda inbox, target: None)  # it ends there
+        assert taken(phone, far.presses(ADA, card.buttons["Confirm"])) == ["yes_to_proposal"]
+        with phone.store.read() as session:
+            assert session.exec(select(Trading)).all() == []
+    with phone.running(polled=False):  # no worker is there
+        wait_for(lambda: "trading is halted" in card.text, "the card says it")
+    with phone.store.read() as session:
+        assert session.get_one(Trading, "paper").by == "ada via Telegram"
+
+
 def test_what_a_person_may_not_do_has_no_button_and_is_refused(phone: Phone) -> None:
     phone.pair(BOB, "bob", Scope.READ)
     far = phone.far
     with phone.running():
-        far.says(BOB, "halt")
+        far.says(BOB, "halt trading")
         card = far.until(BOB, "you may not halt from here: confirm it on the terminal or the page")
         assert list(card.buttons) == ["Dismiss"]
         with phone.store.session() as session:  # a button that was made while they still might

@@ -54,3 +54,6 @@ class ToyConfirms:
 
     def finish(self, office: Office, id_: str) -> None:
         """Nothing was left to be done."""
+
+    def left(self, session: Any) -> Sequence[str]:
+        return []
