@@ -124,7 +124,7 @@ def test_every_route_that_takes_a_body_takes_json_alone(floor: Floor) -> None:
     assert len(changing) >= 2
     for path, _ in changing:
         names = {"run_id": floor.chain.run_id, "id_": floor.chain.order_id, "thread_id": "thread", "turn_id": "turn"}
-        names |= {"voice": "weaver", "name": "midday"}
+        names |= {"voice": "weaver", "name": "midday", "symbol": "ACME"}
         asked = path.format(**names)
         assert problem(floor.client.post(asked, data={"by": "ann"}), 415) == "wrong_content_type"
 
@@ -174,9 +174,14 @@ def test_asking_changes_nothing(floor: Floor) -> None:
         "account": "paper", "report_id": report_id, "verdict_id": chain.verdict_id, "other_id": chain.run_id,
         "thread_id": "thread-trader", "digest": a_picture(floor.service, b"drawn"),
         "question_id": a_board(floor.service, chain.run_id), "id_": "request-1",
-        "experiment_id": an_experiment(floor.service),
+        "experiment_id": an_experiment(floor.service), "proposal": "",
     }  # fmt: skip
-    asked = [path.format(**known) for path, operations in paths.items() if "get" in operations]
+    if "/asks" in paths:
+        entry = floor.client.post("/asks", json={"by": "ann", "question": "status"}).json()
+        proposed = floor.client.post("/proposals", json={"by": "ann", "text": "halt"}).json()
+        known |= {"ask": entry["id"], "dialogue": entry["dialogue"], "proposal": proposed["id"]}
+    paths = [path.replace("/proposals/{id_}", "/proposals/{proposal}") for path in paths if "get" in paths[path]]
+    asked = [path.format(**known) for path in paths]
     # A run that has not ended: its events would go on.
     asked = [path for path in asked if not path.endswith("/events")] + [f"/orders/{chain.order_id}?log=true"]
     needed = {"/spending": f"?asked={SCREEN}", "/asks": "?q=status"}
