@@ -44,7 +44,7 @@ from chordesk.models.descriptions import (
     unknown_member,
     wrong_kind,
 )
-from chordesk.models.errors import DeskError, NotConfigured, SettingError, UsageError
+from chordesk.models.errors import DatabaseUnfit, DeskError, NotConfigured, SettingError, UsageError
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -725,10 +725,11 @@ def is_dropped(name: str) -> bool:
 
 def set_unready(feature: Feature, why: str, remedy: str = "") -> None:
     """Note that the tables of a package's feature cannot be used in this process: its steps wait, what else it brings
-    is there."""
+    is there. Raises DatabaseUnfit for one of the desk's own, without which the desk would work on half of its rows."""
     found = _found()
     if feature.name not in found.places:
-        raise ValueError(f"the feature {feature.name}: {why}")
+        whole = "install this version of the desk anew, whole, and run `desk db upgrade`"
+        raise DatabaseUnfit(f"the feature {feature.name}: {why}", remedy=remedy or whole)
     remedy = remedy or f"correct, upgrade or uninstall its package, or set {OFF}={feature.name}"
     unready = Skipped(feature.name, found.places[feature.name], why, remedy, "can keep nothing")
     found.unready.setdefault(feature.name, unready)

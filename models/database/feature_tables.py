@@ -21,7 +21,6 @@ from sqlmodel import SQLModel
 
 from chordesk.models import features, migrations
 from chordesk.models.descriptions import is_ours, said
-from chordesk.models.errors import DatabaseUnfit
 from chordesk.models.features import Feature, Keep, prefix
 from chordesk.models.tables.columns import Utc
 
@@ -184,10 +183,7 @@ def set_unready(found: Iterable[Line]) -> None:
     for line in found:
         if line.is_current:
             continue
-        why, remedy = _unready(line)
-        if features.is_own(line.feature):
-            raise DatabaseUnfit(f"the feature {line.feature.name}: {why}", remedy=remedy)
-        features.set_unready(line.feature, why, remedy)
+        features.set_unready(line.feature, *_unready(line))
 
 
 def _unready(line: Line) -> tuple[str, str]:

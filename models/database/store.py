@@ -426,7 +426,8 @@ def _upgrade_features(store: Store, url: str, tell: Callable[[str], None]) -> No
                 raise
             said = " ".join(str(getattr(error, "orig", None) or error).split())
             why = f"its migration to revision {line.newest} failed, {type(error).__name__}: {said}"
-            features.set_unready(line.feature, why)
+            remedy = "correct that, and run `desk db upgrade` again; its tables are as they were"
+            features.set_unready(line.feature, why, remedy if features.is_own(line.feature) else "")
 
 
 def _unseal(url: str) -> None:

@@ -124,3 +124,6 @@ def test_tables_of_the_desks_own_feature_that_are_behind_are_named_with_the_reme
     with pytest.raises(DatabaseUnfit, match="the feature alerts: its tables are not made yet") as raised:
         require_current(url)
     assert "desk db upgrade" in str(raised.value.remedy)
+    with pytest.raises(DatabaseUnfit, match=r"its migration to revision 0001 failed, .* already exists") as raised:
+        upgrade(url)  # they are there: what made them is lost
+    assert "run `desk db upgrade` again" in str(raised.value.remedy)
