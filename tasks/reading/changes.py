@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import and_
+from sqlalchemy import and_, tuple_
+from sqlalchemy import select as fields
 from sqlmodel import Session, col, func, select
 
 from chordesk.models import features
@@ -126,11 +127,13 @@ def changes(
     found.sort(key=lambda one: (one.at, one.kind, one.subject), reverse=True)
     before, equity = _equity(session, account, span)
     spent = select(func.coalesce(func.sum(Turn.total_tokens), 0)).join(Run, col(Run.id) == col(Turn.run_id))
+    # What a run came to is read of several tables: only of those that are shown.
+    listed = [_told(session, one) if one.kind == "run" else one for one in found[:most]]
     return Changes(
         account=account,
         currency=settings.currency,
         since=since,
-        changes=found[:most],
+        changes=listed,
         counts=dict(Counter(one.kind for one in found)),
         equity_before=before,
         equity=equity,
@@ -139,26 +142,42 @@ def changes(
 
 
 def _runs(session: Session, account: str, span: _Span) -> Iterator[Change]:
-    ended = select(Run).where(Run.account == account, col(Run.state).in_(RUN_FINAL), span.has(col(Run.finished_at)))
+    """Yield the runs that ended, without their text."""
+    ended = select(Run.id, Run.finished_at).where(
+        Run.account == account, col(Run.state).in_(RUN_FINAL), span.has(col(Run.finished_at))
+    )
     ended = ended.where(col(Run.parent_run_id).is_(None), col(Run.kind).not_in(features.places("asides")))
-    for run in session.exec(ended.order_by(col(Run.finished_at).desc()).limit(MOST)).all():
-        if run.finished_at is not None:
-            yield Change(kind="run", at=run.finished_at, subject="", text=outcome(session, run), run_id=run.id)
+    for run_id, finished_at in session.exec(ended.order_by(col(Run.finished_at).desc()).limit(MOST)).all():
+        if finished_at is not None:
+            yield Change(kind="run", at=finished_at, subject="", text="", run_id=run_id)
+
+
+def _told(session: Session, change: Change) -> Change:
+    return change.model_copy(update={"text": outcome(session, session.get_one(Run, change.run_id))})
 
 
 def _ratings(session: Session, account: str, span: _Span) -> Iterator[Change]:
     """Yield the verdicts whose rating is another than that of the symbol's verdict before; a first one is none."""
-    own = select(Verdict).join(Run, col(Run.id) == col(Verdict.run_id)).where(Run.account == account)
-    last = col(Verdict.created_at).desc(), col(Verdict.id).desc()
-    for verdict in session.exec(own.where(span.has(col(Verdict.created_at))).order_by(*last).limit(MOST)).all():
-        earlier = own.where(Verdict.symbol == verdict.symbol, col(Verdict.created_at) <= verdict.created_at)
-        earlier = earlier.where(col(Verdict.id) != verdict.id)
-        before = session.exec(earlier.order_by(*last)).first()
-        if before is not None and before.rating != verdict.rating:
-            text = f"{verdict.symbol}: {before.rating} became {verdict.rating} ({verdict.confidence})"
-            yield Change(
-                kind="verdict", at=verdict.created_at, subject=verdict.symbol, text=text, run_id=verdict.run_id
-            )
+    columns = (Verdict.symbol, Verdict.rating, Verdict.confidence, Verdict.created_at, Verdict.id, Verdict.run_id)
+    own = fields(*map(col, columns)).join(Run, col(Run.id) == col(Verdict.run_id)).where(col(Run.account) == account)
+    own = own.order_by(col(Verdict.created_at).desc(), col(Verdict.id).desc())
+    rows = session.execute(own.where(span.has(col(Verdict.created_at))).limit(MOST)).all()
+    later: dict[str, Any] = {}  # by symbol, the verdict that came after those of the loop
+    pairs = []
+    for row in rows:
+        if row.symbol in later:
+            pairs.append((later[row.symbol], row))
+        later[row.symbol] = row
+    for row in later.values():  # the first of each symbol here: the one before it is older than all of them
+        earlier = own.where(
+            col(Verdict.symbol) == row.symbol, tuple_(Verdict.created_at, Verdict.id) < (row.created_at, row.id)
+        )
+        if (before := session.execute(earlier.limit(1)).first()) is not None:
+            pairs.append((row, before))
+    for row, before in pairs:
+        if before.rating != row.rating:
+            text = f"{row.symbol}: {before.rating} became {row.rating} ({row.confidence})"
+            yield Change(kind="verdict", at=row.created_at, subject=row.symbol, text=text, run_id=row.run_id)
 
 
 def _orders(session: Session, account: str, span: _Span) -> Iterator[Change]:
@@ -242,17 +261,17 @@ def _said(notice: Notice, words: Mapping[str, Any]) -> str:
 
 def _settings(session: Session, account: str, span: _Span) -> Iterator[Change]:
     """Yield the settings in which runs since differ from the one before them, each at the run that had it first."""
-    own = select(Run).where(Run.account == account, col(Run.parent_run_id).is_(None), col(Run.settings).is_not(None))
-    before = session.exec(own.where(col(Run.created_at) < span.since).order_by(col(Run.created_at).desc())).first()
-    later = own.where(span.has(col(Run.created_at))).order_by(col(Run.created_at).desc()).limit(MOST)
-    rows: Iterable[Run] = reversed(session.exec(later).all())
-    known: Mapping[str, Any] | None = before.settings if before is not None else None
-    for run in rows:
-        now: Mapping[str, Any] = run.settings or {}
+    own = select(Run.id, Run.created_at, Run.settings).where(Run.account == account, col(Run.parent_run_id).is_(None))
+    own = own.where(col(Run.settings).is_not(None)).order_by(col(Run.created_at).desc())
+    before = session.exec(own.where(col(Run.created_at) < span.since).limit(1)).first()
+    rows = session.exec(own.where(span.has(col(Run.created_at))).limit(MOST)).all()
+    known: Mapping[str, Any] | None = before[2] if before is not None else None
+    for run_id, created_at, settings in reversed(rows):
+        now: Mapping[str, Any] = settings or {}
         for name in sorted(known.keys() & now.keys()) if known is not None else ():
             if known is not None and known[name] != now[name]:
                 text = f"{variable_name(name)} was {_value(known[name])}, is {_value(now[name])}"
-                yield Change(kind="setting", at=run.created_at, subject=name, text=text, run_id=run.id)
+                yield Change(kind="setting", at=created_at, subject=name, text=text, run_id=run_id)
         known = now
 
 
@@ -265,12 +284,12 @@ def _equity(session: Session, account: str, span: _Span) -> tuple[float | None, 
     own = select(EquityMark).where(EquityMark.account == account)
     by_day = own.order_by(col(EquityMark.day).desc())
     newest = session.exec(
-        by_day if span.until is None else by_day.where(col(EquityMark.updated_at) < span.until)
+        (by_day if span.until is None else by_day.where(col(EquityMark.updated_at) < span.until)).limit(1)
     ).first()
     earlier = by_day.where(col(EquityMark.updated_at) <= span.since)
-    if (before := session.exec(earlier).first()) is not None:
+    if (before := session.exec(earlier.limit(1)).first()) is not None:
         return before.last, newest.last if newest is not None else None
-    first = session.exec(own.where(span.has(col(EquityMark.updated_at))).order_by(col(EquityMark.day))).first()
+    first = session.exec(own.where(span.has(col(EquityMark.updated_at))).order_by(col(EquityMark.day)).limit(1)).first()
     return (first.opening if first is not None else None), newest.last if newest is not None else None
 
 
