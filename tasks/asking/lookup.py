@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy
 from sqlmodel import Session, col, select
 
+from chordesk.models import features
 from chordesk.models.database.store import Store
 from chordesk.models.settings import Settings
 from chordesk.models.tables.orders import Order, Position
@@ -21,6 +22,7 @@ from chordesk.tasks.reading.accounts import find_account
 from chordesk.tools.market.protocol import MarketData
 from chordesk.tools.risk.exposure import underlying_of
 
+OWN = "asking"  # this feature
 PROPOSE = "propose"  # intent of words that ask for an act
 
 
@@ -36,8 +38,21 @@ def answer(
         name = find_account(session, settings, account or named_account(given) or settings.account)
         question = read(given, known_symbols(session, name))
     if question is None or not question.intent:
-        return not_understood(given, question.unread if question is not None else "")
+        of_others = _of_others(settings, store, market, given)
+        return of_others or not_understood(given, question.unread if question is not None else "")
     return answering(question.intent)(Desk(settings, store, name, market), question)
+
+
+def _of_others(settings: Settings, store: Store, market: Callable[[], MarketData], text: str) -> Answer | None:
+    """Return the answer of another feature about rows of its own, None without one."""
+    for feature, functions in features.parts("answers"):
+        if feature.name == OWN:
+            continue
+        for function in functions:
+            found = features.call(feature, function, settings, store, market, text)
+            if found.intent:
+                return Answer(question=text, intent=found.intent, text=found.text, missing=list(found.missing))
+    return None
 
 
 def answering(intent: str) -> Answering:

@@ -67,7 +67,9 @@ _RANKS = {
 _NOT_OF = {
     "fills": r"\b(?:won|wins?|winning|lost|losing|profitable|money|made the)\b",
     "equity": r"\b(?:un)?reali[sz]ed\b",
-    "alerts": r"\bwatch ?lists?\b|\b(?:set|defined|enabled|active|have)\b",
+    # What there is, not what fired: the feature that has alerts answers that.
+    "alerts": r"\bwatch[ -]?lists?\b|\b(?:set|defined|enabled|active|have)\b|"
+    r"\b(?:my|our|all|every|any) alerts?\b(?!.*\b(?:fired?|since|today|yesterday|week|last)\b)",
     "status": r"\bhow (?:long|many)\b",
 }
 

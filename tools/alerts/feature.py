@@ -24,6 +24,7 @@ FEATURE = Feature(
     passes={"alerts": Pass(f"{_TASKS}.alert_pass:look_around")},
     routes=(f"{_TASKS}.routes:router",),
     proposals={"alert": f"{_TASKS}.proposing:ALERT", "watchlist": f"{_TASKS}.proposing:WATCHLIST"},
+    answers=(f"{_TASKS}.answering:answer",),
     scope="start",
     views=(View("/alerts", "Alerts", "of/alerts/alerts", part="Alerts", menu=True, key="n", point="Alert at a price"),),
     pages=(_TASKS,),
