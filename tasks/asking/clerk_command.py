@@ -14,9 +14,10 @@ from chordesk.tasks.cli.start import INTERRUPTED, follow, reached
 
 def ask_clerk(
     text: str, account: str | None, dialogue: str | None, budget: int | None, *, wait: bool, as_json: bool
-) -> None:
-    """Open the run and print its answer. Raises RedisDown without a running desk, before anything is written, and
-    UsageError for another account than the desk's: its market and clock are that one's."""
+) -> tuple[str, int]:
+    """Open the run and print its answer; return the dialogue, and the code to end with. Raises RedisDown without a
+    running desk, before anything is written, and UsageError for another account than the desk's: its market and clock
+    are that one's."""
     from chordesk.models.asking.tables import AskingEntry
     from chordesk.models.errors import UsageError
     from chordesk.tasks.asking.clerk_runs import AskRequest
@@ -42,13 +43,13 @@ def ask_clerk(
         typer.echo(f"the clerk looks it up: run {run.id[:SHORT_ID]}, dialogue {thread[:SHORT_ID]}", err=True)
     if not wait:
         emit({"run_id": run.id, "id": entry_id, "dialogue": thread}, lambda _: f"see it with: {later}", as_json=as_json)
-        return
+        return thread, 0
     try:
         follow(app, run, quiet=as_json or not sys.stdout.isatty())
     except KeyboardInterrupt:
         typer.echo(f"the run continues; see its answer with: {later}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        return thread, INTERRUPTED
     with app.desk.store.read() as session:
         found = entry_view(session, session.get_one(AskingEntry, entry_id))
     emit(found, entry_shown, as_json=as_json)
-    raise typer.Exit(0 if found.state == "answered" else 1)
+    return thread, 0 if found.state == "answered" else 1

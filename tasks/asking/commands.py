@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group
 
-from chordesk.models.errors import UsageError
+from chordesk.models.errors import DeskError, UsageError
 from chordesk.tasks.asking.display import TERMINAL, answer_shown, card_shown, dialogue_table, entry_shown
 from chordesk.tasks.cli.output import emit
 from chordesk.tasks.cli.shell import Json, leave_to_caller, looks, opened, whoami
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 LISTED = 40  # dialogues
+PROMPT = "> "
 
 
 @commands.command("ask")
@@ -44,28 +47,72 @@ def ask(
 
     It answers from its rows at once, for no tokens. What they do not know, a model answers in a run, by looking up.
     Words that ask for something to be done, such as "stop run 01a226c8" or "halt", become a proposal for you to
-    confirm.
+    confirm. Without a question, on a terminal, it asks for one after the other in one dialogue, until Ctrl-D.
     """
     text = " ".join(words or ())
     if (text.strip() and every) or (new and dialogue is not None):
         which = "--dialogues and a question" if every else "--new and --in"
         raise UsageError(f"{which} do not go together", remedy="leave one of them out")
+    talks = not (text.strip() or every or dialogue or as_json)
+    if talks:
+        leave_to_caller()  # which has the terminal
     settings, store = opened()
-    if every or not text.strip():
+    if talks and sys.stdin.isatty() and sys.stdout.isatty():
+        _talk(settings, store, account, model=model, new=new, budget=budget)
+    elif every or not text.strip():
         _look_back(store, dialogue, every=every, as_json=as_json)
-        return
-    if not model and (card := _proposed(settings, store, text)) is not None:
-        emit(card, card_shown, as_json=as_json)
-        return
-    going_on = _dialogue(settings, store, account, dialogue, new=new)
-    if not model and (found := _looked_up(settings, store, text, account)) is not None:
-        _kept(settings, store, found, account, going_on)
-        emit(found, answer_shown, as_json=as_json)
-        return
-    leave_to_caller()
-    from chordesk.tasks.asking.clerk_command import ask_clerk
+    else:
+        going_on = _dialogue(settings, store, account, dialogue, new=new)
+        asking = Asking(settings, store, account, model, budget, wait=wait, as_json=as_json)
+        if code := asking.ask(text, going_on)[1]:
+            raise typer.Exit(code)
 
-    ask_clerk(text, account, going_on, budget, wait=wait, as_json=as_json)
+
+def _talk(settings: Settings, store: Store, account: str | None, *, model: bool, new: bool, budget: int | None) -> None:
+    """Ask in one dialogue until standard input ends. What fails ends no more than its own question."""
+    dialogue = _dialogue(settings, store, account, None, new=new)
+    asking = Asking(settings, store, account, model, budget)
+    typer.echo("ask; Ctrl-D ends")
+    while True:
+        try:
+            text = input(PROMPT)
+        except (EOFError, KeyboardInterrupt):
+            typer.echo()
+            return
+        if not text.strip():
+            continue
+        try:
+            dialogue = asking.ask(text, dialogue)[0]
+        except DeskError as error:
+            typer.echo(f"{error.args[0]}{f'; {error.remedy}' if error.remedy else ''}", err=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How questions are asked: as the options of the command say."""
+
+    settings: Settings
+    store: Store
+    account: str | None
+    model: bool
+    budget: int | None
+    wait: bool = True
+    as_json: bool = False
+
+    def ask(self, text: str, dialogue: str | None) -> tuple[str | None, int]:
+        """Print the answer; return the dialogue to go on with, and the code to end with."""
+        settings, store = self.settings, self.store
+        if not self.model and (card := _proposed(settings, store, text)) is not None:
+            emit(card, card_shown, as_json=self.as_json)
+            return dialogue, 0
+        if not self.model and (found := _looked_up(settings, store, text, self.account)) is not None:
+            kept = _kept(settings, store, found, self.account, dialogue)
+            emit(found, answer_shown, as_json=self.as_json)
+            return kept or dialogue, 0
+        leave_to_caller()
+        from chordesk.tasks.asking.clerk_command import ask_clerk
+
+        return ask_clerk(text, self.account, dialogue, self.budget, wait=self.wait, as_json=self.as_json)
 
 
 def _proposed(settings: Settings, store: Store, text: str) -> Proposed | None:
@@ -106,18 +153,21 @@ def _dialogue(settings: Settings, store: Store, account: str | None, part: str |
         return None if new else going_on(session, person_of(whoami()), TERMINAL, name)
 
 
-def _kept(settings: Settings, store: Store, found: Answer, account: str | None, dialogue: str | None) -> None:
-    """Keep an answer for the questions that follow. It is printed too where it could not be kept."""
+def _kept(settings: Settings, store: Store, found: Answer, account: str | None, dialogue: str | None) -> str | None:
+    """Keep an answer for the questions that follow, and return its dialogue. It is printed too where it could not be
+    kept."""
     from sqlalchemy.exc import SQLAlchemyError
 
     from chordesk.tasks.asking.dialogues import keep_answer, person_of
 
     if not found.intent:
-        return
+        return None
     try:
-        keep_answer(store, found, person_of(whoami()), TERMINAL, account or settings.account, dialogue)
+        given = (person_of(whoami()), TERMINAL, account or settings.account)
+        return keep_answer(store, found, *given, dialogue).dialogue
     except SQLAlchemyError as error:
         typer.echo(f"the answer is not kept: {type(error).__name__}", err=True)
+        return None
 
 
 def _look_back(store: Store, dialogue: str | None, *, every: bool, as_json: bool) -> None:
