@@ -135,6 +135,8 @@ if TYPE_CHECKING:
     from chordesk.tasks.proposals import ProposalOutcome as ProposalOutcome
     from chordesk.tasks.proposals import ProposalScope as ProposalScope
     from chordesk.tasks.proposals import Proposed as Proposed
+    from chordesk.tasks.questions import AskedQuestion as AskedQuestion
+    from chordesk.tasks.questions import ModelAnswer as ModelAnswer
     from chordesk.tasks.reading.runs import progress as progress
     from chordesk.tasks.reading.runs import view as view
     from chordesk.tasks.web.context import Context as Context

@@ -398,6 +398,8 @@ class Feature:
     # Functions of the settings, a Store, a function that returns the account's market, and a text: each answers a
     # question from rows, with `text`, `missing`, and an empty `intent` where it has no answer to it.
     answers: tuple[str, ...] = ()
+    # Classes, as `Asks` of `tasks/questions.py`: who has what the rows do not answer answered by a model.
+    asks: tuple[str, ...] = ()
     # By kind, acts that may be proposed to a person: `Proposable` of `tasks/proposals.py`. A person confirms one of a
     # package with the scope `operate` alone.
     proposals: Mapping[str, str] = field(default_factory=dict)
@@ -1086,6 +1088,7 @@ def _every_place(feature: Feature) -> Iterator[str]:
     yield from (*feature.roles, *feature.tools, *feature.policies, *feature.workflows, *feature.brief)
     yield from (*feature.lineage, *feature.bounds, *feature.requires, *feature.checks, *feature.preflight)
     yield from (*feature.researched, *feature.routes, *feature.wraps, *feature.answers)
+    yield from feature.asks
     yield from (*feature.proposals.values(), *feature.confirms)
     for several in (feature.turn_counts, feature.options, feature.subcommands):
         yield from (place for places in several.values() for place in places)

@@ -77,7 +77,8 @@ class MessengersMessage(Identified, Dated, table=True):
 
     kind: `question` (the person's, to be answered), `reply`, `card`, `edit` (of a card, whose id `card` has), `toast`.
     buttons: rows of (label, data) until it is sent. target: what a card asks about. remote: the messenger's id of the
-    message, or of the press that a toast answers. state: waiting, sending, sent, given_up, or of a card closed.
+    message, or of the press that a toast answers. state: waiting, sending, sent, given_up, of a card closed, or of a
+    question that a model answers asked; what answers it is then the target.
     """
 
     person_id: str = Field(foreign_key="messengers_person.id", index=True)

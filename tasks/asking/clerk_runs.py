@@ -34,7 +34,7 @@ from chordesk.tasks.engine.leases import HeldStep
 from chordesk.tasks.engine.steps import ClaimedStep, NewStep
 from chordesk.tasks.worker.endings import Done, Ending
 from chordesk.tasks.worker.messages import DeskApp
-from chordesk.tasks.workflows.runs import ID, Look, Request, new_run, open_run
+from chordesk.tasks.workflows.runs import ID, Look, Request, new_run, open_run, with_budget
 
 ASK, ANSWER = "ask", "answer"
 UNLOOKED = "the figures and reasons: nothing was looked up for this answer"
@@ -56,26 +56,52 @@ class AskRequest(Request):
         return open_ask(app, self, look)
 
 
+class TakenUp(Exception):
+    """A question that was kept has its run, or has ended."""
+
+
 def open_ask(app: DeskApp, asked: AskRequest, look: Look | None = None) -> Run:
     """Raises UsageError for a question that is empty or too long, and on a desk that hides what its data are of."""
-    desk = app.desk
-    question = cleaned(asked.question)
-    if desk.settings.mask:
-        reason = "this desk hides names, dates or levels from its models (DESK_MASK), and an answer would name them"
-        raise UsageError(reason, remedy="ask what the look-ups know, or leave DESK_MASK unset")
-    entry_id = new_id()
-    params = {"question": question, "by": asked.by, "entry": entry_id}
-    own, of_run = own_settings(desk.settings, AskingSettings).tokens, desk.settings.budget_run_tokens
-    settings = with_values(desk.settings, {"budget_run_tokens": min(own, of_run) if of_run else own})
+    entry_id, question = new_id(), cleaned(asked.question)
 
-    def write(session: Session, run: Run, finish: str) -> list[NewStep]:
-        session.flush()
+    def keep(session: Session, run: Run) -> None:
         session.add(
             AskingEntry(
                 id=entry_id, dialogue=asked.dialogue or entry_id, person=asked.by, origin=asked.origin,
                 account=run.account, question=question, run_id=run.id, state=ASKED,
             )
         )  # fmt: skip
+
+    return _opened(app, entry_id, question, asked.by, keep, look)
+
+
+def open_kept(app: DeskApp, entry: AskingEntry) -> Run:
+    """Open the run of a question that was kept without one. Raises TakenUp where it has one, and as of open_ask."""
+
+    def take(session: Session, run: Run) -> None:
+        row = session.get_one(AskingEntry, entry.id, with_for_update=True, populate_existing=True)
+        if row.state != ASKED or row.run_id is not None:
+            raise TakenUp
+        row.run_id, row.account = run.id, run.account
+        session.add(row)
+
+    return _opened(app, entry.id, entry.question, entry.person, take, with_budget(None))
+
+
+def _opened(
+    app: DeskApp, entry_id: str, question: str, by: str, keep: Callable[[Session, Run], None], look: Look | None
+) -> Run:
+    desk = app.desk
+    if desk.settings.mask:
+        reason = "this desk hides names, dates or levels from its models (DESK_MASK), and an answer would name them"
+        raise UsageError(reason, remedy="ask what the look-ups know, or leave DESK_MASK unset")
+    params = {"question": question, "by": by, "entry": entry_id}
+    own, of_run = own_settings(desk.settings, AskingSettings).tokens, desk.settings.budget_run_tokens
+    settings = with_values(desk.settings, {"budget_run_tokens": min(own, of_run) if of_run else own})
+
+    def write(session: Session, run: Run, finish: str) -> list[NewStep]:
+        session.flush()
+        keep(session, run)
         return [NewStep(ANSWER, finish, role=CLERK, payload={"entry_id": entry_id})]
 
     return open_run(app, new_run(desk, ASK, params, settings=settings, market=desk.account_market()), write, look)

@@ -133,11 +133,13 @@ def dialogues(session: Session, most: int) -> list[DialogueView]:
     return found
 
 
-def going_on(session: Session, person: str, origin: str, account: str) -> str | None:
-    """Return the dialogue that a person's next question goes on with; None where the last one was too long ago."""
+def going_on(session: Session, person: str, origin: str, account: str, since: dt.datetime | None = None) -> str | None:
+    """Return the dialogue that a person's next question goes on with; None where the last one was too long ago, or
+    before `since`."""
+    from_then = utcnow() - GOES_ON
     rows = select(AskingEntry).where(
         AskingEntry.person == person, AskingEntry.origin == origin, AskingEntry.account == account,
-        col(AskingEntry.created_at) >= utcnow() - GOES_ON,
+        col(AskingEntry.created_at) >= (max(from_then, since) if since is not None else from_then),
     )  # fmt: skip
     last = session.exec(rows.order_by(col(AskingEntry.id).desc()).limit(1)).first()
     return last.dialogue if last is not None else None

@@ -53,7 +53,11 @@ FEATURE = Feature(
         "schedule": f"{_TASKS}.schedule_acts:SCHEDULE",
     },
     confirms=(f"{_TASKS}.confirming:People",),
-    passes={"proposals": Pass(f"{_TASKS}.confirming:finish_left", seconds=10)},
+    asks=(f"{_TASKS}.elsewhere:Phones",),
+    passes={
+        "proposals": Pass(f"{_TASKS}.confirming:finish_left", seconds=10),
+        "questions": Pass(f"{_TASKS}.elsewhere:open_asked", seconds=5),
+    },
     routes=(f"{_TASKS}.routes:router", f"{_TASKS}.routes:asks_router", f"{_TASKS}.routes:proposals_router"),
     scopes={"asks": "start", "proposals": "read"},
     views=(View("/ask", "Ask", "of/asking/ask", part="Ask", menu=True, key="k", words="Ask the desk"),),

@@ -249,10 +249,11 @@ class Bot(Generic[Api]):
         """Answer questions, one at a time: what they ask for may take seconds."""
         while True:
             try:
-                if not await asyncio.to_thread(answering.answer_next, inbox):
-                    await asyncio.sleep(LOOK_SECONDS)
-                else:
+                told = await asyncio.to_thread(answering.tell_next, inbox)
+                if await asyncio.to_thread(answering.answer_next, inbox) or told:
                     self._wake.set()
+                else:
+                    await asyncio.sleep(LOOK_SECONDS)
             except NotHeld:
                 await asyncio.sleep(1.0)
             except AWAY as error:

@@ -45,6 +45,7 @@ HELP = """/status /holdings /orders /changes /cost /runs: what is
 /halt: stop all trading now
 /stop RUN: end a run
 /mute 2h, /mute off: hold messages back
+/new: questions to a model begin another conversation
 halt, stop run ID, approve ID, research SYMBOL: a card to confirm it
 any other text is a question"""
 ELSEWHERE = ("resume", "flatten", "arm", "disarm", "settings", "tokens", "start", "buy", "sell", "approve", "deny")
@@ -241,7 +242,7 @@ class _Acting:
             messages.reply(
                 session, person, f"You are {person.name}. You may: {', '.join(person.scopes)}.\n{self._inbox.help}"
             )
-        elif command == "new":
+        elif command == people.ANEW:
             messages.reply(session, person, "A new conversation begins.")
         elif command == "why" and not given:
             messages.reply(session, person, f"Write the symbol, too: {self._inbox.sign}why IBM")
@@ -398,7 +399,7 @@ def _person(session: Session, messenger: str, one: Incoming) -> MessengersPerson
 
 
 # Commands that may be written without their sign, which some services keep for themselves: alone, or with one word.
-_ALONE = frozenset({"halt", "waiting", "help", *QUESTIONS})
+_ALONE = frozenset({"halt", "waiting", "help", people.ANEW, *QUESTIONS})
 _WITH_ONE = frozenset({"pair", "stop", "mute"})
 
 

@@ -29,6 +29,7 @@ MORE = "more on the page"
 _LONGEST_LINE = 1_000
 QUESTION, REPLY, CARD, EDIT, TOAST = "question", "reply", "card", "edit", "toast"
 WAITING, SENDING, SENT, GIVEN_UP, CLOSED = "waiting", "sending", "sent", "given_up", "closed"
+ASKED = "asked"  # a question that a model answers
 ATTEMPTS = 12
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 300.0
 LOST = "whether it arrived is not known"
@@ -149,13 +150,13 @@ def due(session: Session, messenger: str, now: dt.datetime, most: int = 20) -> S
     ).all()
 
 
-def questions(session: Session, messenger: str, most: int = 5) -> Sequence[MessengersMessage]:
+def questions(session: Session, messenger: str, most: int = 5, state: str = WAITING) -> Sequence[MessengersMessage]:
     return session.exec(
         select(MessengersMessage)
         .join(MessengersPerson, col(MessengersPerson.id) == col(MessengersMessage.person_id))
         .where(
             MessengersPerson.messenger == messenger,
-            MessengersMessage.state == WAITING,
+            MessengersMessage.state == state,
             MessengersMessage.kind == QUESTION,
         )
         .order_by(col(MessengersMessage.created_at), col(MessengersMessage.id))

@@ -29,7 +29,7 @@ LETTERS = 12  # 60 bits, for a code that is in force for minutes
 CODE_LIFE = dt.timedelta(minutes=10)
 HOUR = dt.timedelta(hours=1)
 WRONG_BY_USER, WRONG_BY_ALL = 5, 20  # wrong codes an hour, after which none is looked at
-WRONG = "wrong_code"  # what an update was
+WRONG, ANEW = "wrong_code", "new"  # what an update was
 
 
 class Scope(StrEnum):
@@ -39,7 +39,7 @@ class Scope(StrEnum):
     DECIDE = "decide"  # approve and deny
     HALT = "halt"
     STOP = "stop"  # runs
-    START = "start"  # runs, alerts and watch lists, each proposed and confirmed
+    START = "start"  # runs, alerts and watch lists, each proposed and confirmed; questions that a model answers
 
 
 def make_code(
@@ -130,6 +130,15 @@ def find(session: Session, messenger: str, name: str) -> MessengersPerson | None
     return session.exec(select(MessengersPerson).where(*which, col(MessengersPerson.revoked_at).is_(None))).first()
 
 
+def began_anew(session: Session, person: MessengersPerson) -> dt.datetime | None:
+    """Return when a person last began another conversation; None for one who never did."""
+    newest = select(func.max(MessengersUpdate.at)).where(
+        MessengersUpdate.messenger == person.messenger, MessengersUpdate.user == person.user,
+        MessengersUpdate.what == ANEW,
+    )  # fmt: skip
+    return session.exec(newest).one()
+
+
 def in_force(session: Session, messenger: str) -> Sequence[MessengersPerson]:
     return session.exec(
         select(MessengersPerson)
@@ -166,7 +175,10 @@ def revoke(session: Session, settings: Settings, name: str, by: str) -> int:
 
 
 def drop_waiting(session: Session, person: MessengersPerson, why: str, now: dt.datetime) -> None:
-    waiting = (col(MessengersMessage.person_id) == person.id, col(MessengersMessage.state).in_(("waiting", "sending")))
+    waiting = (
+        col(MessengersMessage.person_id) == person.id,
+        col(MessengersMessage.state).in_(("waiting", "sending", "asked")),
+    )
     gone = {"state": "given_up", "ended_at": now, "error": why, "buttons": []}
     session.connection().execute(update(MessengersMessage).where(*waiting).values(**gone))
 

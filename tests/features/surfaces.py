@@ -93,7 +93,7 @@ def look(off: str) -> dict[str, Any]:
         "benchmarks": [*features.added({}, "benchmarks")], "messengers": [*MESSENGERS],
         "tables": [*store.every_table()], "keeps": [*store.rules()],
     }  # fmt: skip
-    for what in ("brief", "lineage", "bounds", "researched", "wraps", "preflight", "answers", "confirms"):
+    for what in ("brief", "lineage", "bounds", "researched", "wraps", "preflight", "answers", "asks", "confirms"):
         shown[what] = [f"{one.name}: {part.__name__}" for one, parts in features.parts(what) for part in parts]
     return {
         "shown": shown,

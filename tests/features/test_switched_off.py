@@ -39,6 +39,7 @@ PLACED = (
     "wraps",
     "preflight",
     "answers",
+    "asks",
     "confirms",
     "tables",
 )

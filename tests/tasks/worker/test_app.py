@@ -46,7 +46,7 @@ OF_FEATURES = {
     "drafting": {"desk.draft_lens"},
     "board": {f"desk.{kind}" for kind in ("brief", "harvest", "board", "voice", "round", "tally")},
     "alerts": {"desk.pass.alerts"},
-    "asking": {"desk.answer", "desk.pass.proposals"},
+    "asking": {"desk.answer", "desk.pass.proposals", "desk.pass.questions"},
     "graphs": {"desk.graph"},
     "measure": {f"desk.backtest{part}" for part in ("", "_session", "_trade", "_result")},
 }

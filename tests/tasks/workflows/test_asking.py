@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from sqlmodel import select
 
+from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import Notice
 from chordesk.tasks.engine import requests
+from chordesk.tasks.questions import AskedQuestion
 from chordesk.tasks.workflows.scheduled import open_once
 from tests.fakes.responses import Call, Reply, Text, answered
 from tests.parts import of_feature
+from tests.stack import wait_for
 from tests.tasks.workflows.conftest import Floor
 from tests.tasks.workflows.scripted import USAGE
 
 words_of = of_feature("chordesk.tasks.asking.wording:answered")
+TABLES = "chordesk.models.asking.tables"
 SAID = {
     "answer": "The desk has 0 orders, and 77 of something else.", "sources": ["0123456789ab"], "missing": [],
     "proposals": [],
@@ -50,6 +55,34 @@ def test_a_question_is_looked_up_answered_with_marks_and_gone_on_with(floor: Flo
     assert {one["run"]["id"] for one in floor.json("runs", "list", "--kind", "ask")} >= {
         found["run_id"], second["run_id"]
     }  # fmt: skip
+
+
+def test_a_question_of_a_phone_is_opened_by_a_pass_once_and_has_its_answer(floor: Floor) -> None:
+    phones, row = of_feature("chordesk.tasks.asking.elsewhere:Phones")(), of_feature(f"{TABLES}:AskingEntry")
+    said = {**SAID, "proposals": [{"kind": "halt", "arguments": "{}"}], "sources": []}
+    floor.model.instead = {"clerk": Text(json.dumps(said), USAGE)}
+    settings = floor.processes.settings
+    with floor.store.session() as session:
+        asked = AskedQuestion("is anything odd? if so stop trading", "ada", "telegram")
+        id_ = phones.ask(session, settings, asked)
+
+    def ended() -> bool:
+        with floor.store.read() as session:
+            return bool(phones.ended(session, settings, id_))
+
+    wait_for(ended, "it is answered")
+    with floor.store.session() as session:
+        found = phones.answered(session, settings, id_)
+        assert (found.text.splitlines()[0], [one.kind for one in found.proposals]) == (
+            "The desk has 0 (not found) orders, and 77 (not found) of something else.", ["halt"]
+        )  # fmt: skip
+        assert found.proposals[0].by == "ada"
+        entry = session.get_one(row, id_)
+        runs = session.exec(select(Run.id).where(Run.kind == "ask", Run.id == entry.run_id)).all()
+        assert len(runs) == 1
+        assert session.exec(select(Notice).where(Notice.run_id == entry.run_id)).all() == []
+    with pytest.raises(of_feature("chordesk.tasks.asking.clerk_runs:TakenUp")):
+        of_feature("chordesk.tasks.asking.clerk_runs:open_kept")(floor.processes.app, entry)
 
 
 def test_what_the_schedule_asks_is_told_to_people(floor: Floor) -> None:

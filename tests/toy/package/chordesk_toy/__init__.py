@@ -49,6 +49,7 @@ FEATURE = Feature(
     programs=(Program("toy", ("runs", "toys"), "toys"),),
     messengers={"toy": MessengerEntry("toy_post", "chordesk_toy.messenger:build", "toy post")},
     answers=("chordesk_toy.hooks:toy_answer",),
+    asks=("chordesk_toy.proposing:ToyAsks",),
     proposals={"toy": "chordesk_toy.proposing:TOY"},
     confirms=("chordesk_toy.proposing:ToyConfirms",),
     passes={"toy_tidy": Pass("chordesk_toy.hooks:tidy", seconds=10)},

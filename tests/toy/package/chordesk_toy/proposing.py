@@ -1,9 +1,11 @@
-"""An act that may be proposed to a person, and who asks them elsewhere than on a terminal."""
+"""An act that may be proposed to a person, who asks them elsewhere than on a terminal, and who asks a model."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from chordesk.plugins import (
+    AskedQuestion,
+    ModelAnswer,
     Office,
     Proposable,
     ProposalArguments,
@@ -57,3 +59,19 @@ class ToyConfirms:
 
     def left(self, session: Any) -> Sequence[str]:
         return []
+
+
+class ToyAsks:
+    """It has no model."""
+
+    def by_model(self, settings: Any) -> bool:
+        return False
+
+    def ask(self, session: Any, settings: Any, asked: AskedQuestion) -> str:
+        raise UsageError("nothing is asked here", remedy="ask elsewhere")
+
+    def ended(self, session: Any, settings: Any, id_: str) -> bool:
+        return True
+
+    def answered(self, session: Any, settings: Any, id_: str) -> ModelAnswer:
+        return ModelAnswer("nothing was asked here")
