@@ -70,7 +70,7 @@ def at_work(desk: Processes, run_id: str) -> bool:
 def in_flight(desk: Processes) -> dict[str, Any]:
     """The status at a moment when a turn is in flight; a turn takes longer than asking does."""
     found = status(desk)
-    for _ in range(4):
+    for _ in range(12):
         if found["turns_in_flight"]:
             break
         found = status(desk)
