@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 from sqlmodel import Session, col, select
 
 from chordesk.agents.runtime import ApprovalRequest, Scope
@@ -226,6 +226,35 @@ def test_a_request_of_a_model_is_shown_as_text_and_denied_with_a_reason(own_page
     with own_desk.service.store.read() as session:
         found = session.get_one(RuntimeApproval, id_)
         assert (found.state, found.decided_by, found.why) == ("denied", "Ann via the API", "no such thing")
+
+
+def test_a_press_on_close_is_refused_or_leads_to_the_run_that_says_what_came_of_it(
+    own_page: Page, own_desk: DeskPage
+) -> None:
+    settings = own_desk.service.processes.settings
+    to_next_session(
+        own_desk.service.store, own_desk.service.processes.app.desk.settings
+    )  # the order at the broker is filled
+    with own_desk.service.client() as client:
+        symbol = client.get("/accounts/paper").json()["holdings"][0]["symbol"]
+
+    def pressed() -> Locator:
+        own_desk.open(own_page, "/")
+        held = own_page.get_by_role("region", name="Positions")
+        held.get_by_role("row", name=symbol).get_by_role("button", name="Close…").click()
+        dialog = own_page.get_by_role("dialog", name=f"Close {symbol}")
+        dialog.get_by_role("button", name="Close it").click()
+        return dialog
+
+    (settings.home / "HALT").write_text("a fire drill")
+    refused = pressed().get_by_role("alert")
+    expect(refused).to_contain_text(re.compile(rf"a fire drill .*; {symbol} was not closed"))
+    expect(refused).to_contain_text("desk resume --reduce-only")
+    own_page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    (settings.home / "HALT").unlink()
+    expect(pressed()).to_have_count(0)
+    expect(own_page.get_by_role("heading", level=1)).to_contain_text("Close")
+    expect(own_page.get_by_text("2010-08-12 is over for it").first).to_be_visible()  # the day of this desk's replay
 
 
 def test_trading_is_halted_flattened_and_resumed(own_page: Page, own_desk: DeskPage) -> None:

@@ -42,7 +42,7 @@ const HELD = [
   ['Why', (row) => (row.order_id ? html`<${Link} to=${`/orders/${row.order_id}`} query=${{ part: 'why' }}>its order<//>`
     : quietOf('no order of the desk')), 'wide'],
   ['Close', (row) => html`<${ActionButton} label="Close…" path=${`/positions/${part(row.symbol)}/close`}
-    done=${({ id }) => go(`/runs/${id}`)} confirm=${{ title: `Close ${plain(row.symbol)}`,
+    done=${({ id }) => go(`/runs/${id}`)} confirm=${{ title: `Close ${plain(row.symbol)}`, action: 'Close it',
       children: html`<p>${row.quantity < 0 ? 'Buy back' : 'Sell'} ${quantity(Math.abs(row.quantity))} ${
         plain(row.symbol)} at market, worth about ${money(Math.abs(row.value ?? 0), 0)}, with ${
         signedMoney(row.gain, 0)} gained or lost. The order passes every check, and waits for approval where the desk

@@ -402,8 +402,8 @@ export function useAction(run) {
   return { ...state, run: start };
 }
 
-/** A button that writes: post(path, body), or does what `run` does. confirm: {title, word, children} asks first. done:
- * called with the answer. */
+/** A button that writes: post(path, body), or does what `run` does. confirm: {title, word, action, children} asks first.
+ * done: called with the answer. */
 export function ActionButton({ label, path = '', body = {}, confirm, done = (_answer) => {}, className = '', disabled,
   run = async (key) => done(await post(path, body, { key })) }) {
   const [asking, setAsking] = useState(false);
@@ -411,7 +411,7 @@ export function ActionButton({ label, path = '', body = {}, confirm, done = (_an
   return html`<button type="button" class=${className} disabled=${disabled || act.busy} onClick=${() =>
     (confirm ? setAsking(true) : act.run())}>${act.busy ? '…' : label}</button>
     <${ProblemBox} problem=${act.problem} />
-    ${asking && html`<${Confirm} ...${confirm} action=${label} run=${run} onClose=${() => setAsking(false)} />`}`;
+    ${asking && html`<${Confirm} action=${label} ...${confirm} run=${run} onClose=${() => setAsking(false)} />`}`;
 }
 
 export const SaveButton = ({ label, path, name }) =>
