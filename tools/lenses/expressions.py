@@ -12,6 +12,7 @@ else with an unknown is unknown. What is unknown is never a hit.
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -216,9 +217,12 @@ class _Reader:
         raise self._wrong(f"has {written!r} where true or false is asked for", f"compare it, such as {written} > 0")
 
     def _constant(self, node: ast.expr, value: float) -> _Number:
-        if (isinstance(value, int) and value.bit_length() > 1_000) or not np.isfinite(value):
-            raise self._wrong(f"has {_cut(ast.unparse(node))!r}, which is too large", "write a smaller number")
-        given = float(value)
+        try:
+            given = float(value)
+        except OverflowError:
+            given = math.inf
+        if not math.isfinite(given):
+            raise self._wrong("has a number that is too large", "write a smaller number")
         return lambda _columns, size: np.full(size, given)
 
     def _figure(self, name: str) -> _Number:

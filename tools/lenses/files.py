@@ -17,6 +17,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from chordesk.models.answers import Frozen
 from chordesk.models.errors import UsageError
+from chordesk.models.text import one_line
 from chordesk.tools.lenses.expressions import Expression, read
 from chordesk.tools.lenses.figures import FIGURES
 
@@ -130,6 +131,9 @@ def read_lens(name: str, text: str, tools: frozenset[str] = frozenset()) -> Lens
         return _read(name, plain(text), tools)
     except UsageError as error:
         raise UsageError(f"the lens {name}: {error.args[0]}", remedy=error.remedy) from None
+    except Exception as error:  # such as a number of more digits than Python reads: one file's fault, no other's
+        why = f"{type(error).__name__}: {one_line(str(error), 100)}"
+        raise UsageError(f"the lens {name}: its file cannot be read, {why}", remedy="correct it or remove it") from None
 
 
 def _read(name: str, text: str, tools: Collection[str]) -> Lens:

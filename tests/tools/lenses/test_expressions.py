@@ -213,6 +213,7 @@ def test_what_is_not_in_the_language_is_refused(text: str) -> None:
         ("rsi14 and gap > 0", "truth", "'rsi14' where true or false is asked for"),
         ("(gap > 0) + 1 > 0", "truth", "counts with 'gap > 0'"),
         ("between(gap, 1) ", "truth", "gives between 2 values"),
+        (f"gap < {2**64}0 and gap < {'9' * 400}", "truth", "has a number that is too large (write a smaller number)"),
         ("+".join(["gap"] * 60) + " > 0", "truth", "has 121 parts, and at most 100"),
     ],
 )
