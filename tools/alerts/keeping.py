@@ -26,7 +26,7 @@ from chordesk.tools.risk.exposure import underlying_of
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 NAME_REMEDY = "use a small letter, then small letters, digits and hyphens, at most 40: aapl-dip"
-MOST_ALERTS, MOST_LISTS, MOST_SYMBOLS = 200, 50, 1_000
+MOST_ALERTS, MOST_LISTS, MOST_SYMBOLS, MOST_YEARS = 200, 50, 1_000, 100
 LIST = "watchlist:"
 WHOLE = ("holdings", "universe", "account", "desk")
 
@@ -88,8 +88,13 @@ def _require_terms(draft: Draft, condition: Condition) -> None:
     if draft.for_minutes and condition.kind.looks != "price":
         reason = f"{condition.kind.name} does not last: only a price can hold for {draft.for_minutes} minutes"
         raise UsageError(reason, remedy="leave --for out")
-    if draft.expires is not None and draft.expires < utcnow().date():
-        raise UsageError(f"it would have expired on {draft.expires}", remedy="give a later day, or leave --expires out")
+    if draft.expires is not None:
+        today, leave = utcnow().date(), "or leave --expires out"
+        if draft.expires < today:
+            raise UsageError(f"it would have expired on {draft.expires}", remedy=f"give a later day, {leave}")
+        if draft.expires.year > today.year + MOST_YEARS:
+            reason = f"it would expire on {draft.expires}, in more than {MOST_YEARS} years"
+            raise UsageError(reason, remedy=f"give an earlier day, {leave}")
 
 
 def _end_of(day: dt.date | None) -> dt.datetime | None:

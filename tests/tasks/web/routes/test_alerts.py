@@ -22,7 +22,8 @@ def test_alerts_and_watch_lists_are_edited_with_the_command_lines_checks(floor: 
     for wrong, status in (
         ({}, 409), ({"name": "x\u202e"}, 422), ({"name": "x", "when": "price below"}, 409),
         ({"name": "x", "on": "NOSUCH"}, 409), ({"name": "x", "action": "trade"}, 409),
-        ({"name": "x", "expires": "2020-01-01"}, 409), ({"name": "x", "when": "price\0 below 1"}, 409),
+        ({"name": "x", "expires": "2020-01-01"}, 409), ({"name": "x", "expires": "9999-12-31"}, 409),
+        ({"name": "x", "when": "price\0 below 1"}, 409),
     ):  # fmt: skip
         assert post("/alerts", **dip | wrong).status_code == status, wrong
     assert post("/alerts", name="all", when="move 5%", on="watchlist:tech").status_code == 201
