@@ -52,7 +52,8 @@ class AlertsState(DeskTable, table=True):
     version: changes with each look, so that of two passes at once one counts. market, last_at: market and market time
     of the last look; looked_at: its real time. distance: the farthest from its threshold while armed, in parts of it.
     held_at: since when the condition holds. seen: ids of headlines and rows; null before the first look. fired: how
-    often it has fired on the symbol. unknown_since: the first session of which nothing was known since it was.
+    often it has fired on the symbol, with those of an earlier alert of its name. unknown_since: the first session of
+    which nothing was known since it was.
     """
 
     alert: str = Field(primary_key=True)

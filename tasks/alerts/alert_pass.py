@@ -22,6 +22,7 @@ from chordesk.models.exchanges import HOME, exchange_code
 from chordesk.models.notices import note
 from chordesk.models.tables.columns import absent_insert, utcnow
 from chordesk.models.tables.runtime import Notice
+from chordesk.models.text import one_line
 from chordesk.tasks.alerts import firing
 from chordesk.tasks.alerts.row_looks import row_look
 from chordesk.tasks.worker.messages import DeskApp
@@ -57,15 +58,18 @@ def look_around(app: DeskApp) -> dict[str, int]:
         row = session.get_one(AlertsPass, NAME).model_copy()
     if not mine:
         return {"another": 1}
+    ended: dict[str, dt.datetime] = {}
     try:
-        found = _Pass(app, row).run(now)
-        return {**found, "started": firing.start_runs(app)}
+        found = {**_Pass(app, row).run(now), "started": firing.start_runs(app)}
+        if not found["failed"]:  # what was not looked at must not count as looked at: the doctor asks for ended_at
+            ended = {"ended_at": utcnow()}
+        return found
     finally:
         with desk.store.session() as session:
             session.execute(
                 update(AlertsPass)
                 .where(col(AlertsPass.name) == NAME, col(AlertsPass.owner) == desk.owner)
-                .values(until=None, ended_at=utcnow())
+                .values(until=None, **ended)
             )
 
 
@@ -88,7 +92,7 @@ class _Pass:
     app: DeskApp
     row: AlertsPass
     market: MarketData = field(init=False)
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("looked", "fired", "left"), 0))
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("looked", "fired", "left", "failed"), 0))
 
     def __post_init__(self) -> None:
         self.market = self.app.desk.account_market()
@@ -106,17 +110,33 @@ class _Pass:
             if time.monotonic() > until or self.app.desk.drain.requested:
                 self.counts["left"] = len(jobs) - place
                 break
-            if job.condition.kind.looks == "rows":
-                with self.app.desk.store.read() as session:
-                    self._take(job, row_look(session, settings, job.condition, job.symbol))
-            elif not away:
-                try:
-                    self._take(job, _market_look(looks, job))
-                except MarketUnavailable as error:
-                    away, why = True, str(error.args[0])
-                    self._take(job, Look(why=why))  # so that another one is first in the next pass
-                    self._leave(now + AWAY, why)
+            if away and job.condition.kind.looks != "rows":
+                continue
+            try:
+                self._look(job, looks)
+            except MarketUnavailable as error:
+                away, why = True, str(error.args[0])
+                self._could_not(job, why)
+                self._leave(now + AWAY, why)
+            except Exception as error:  # one alert's fault stops no other's look
+                log.warning("alerts.look_failed", alert=job.alert.name, symbol=job.symbol, exc_info=True)
+                self._could_not(job, f"the look failed: {type(error).__name__}: {one_line(str(error), 200)}")
         return self.counts
+
+    def _look(self, job: Job, looks: MarketLooks) -> None:
+        if job.condition.kind.looks != "rows":
+            self._take(job, _market_look(looks, job))
+            return
+        with self.app.desk.store.read() as session:
+            self._take(job, row_look(session, self.app.desk.settings, job.condition, job.symbol))
+
+    def _could_not(self, job: Job, why: str) -> None:
+        """Write why nothing was seen: people are told, and another alert is first in the next pass."""
+        try:
+            self._take(job, Look(why=why))
+        except Exception:
+            log.warning("alerts.not_written", alert=job.alert.name, symbol=job.symbol, exc_info=True)
+            self.counts["failed"] += 1
 
     def _due(self, now: dt.datetime) -> Iterator[Job]:
         """Yield the looks that are due, those that were not made for the longest time first."""
@@ -126,8 +146,8 @@ class _Pass:
             states = {(one.alert, one.symbol): one for one in session.exec(select(AlertsState)).all()}
             found = []
             for alert in alerts:
-                condition = condition_of(alert.condition)
                 try:
+                    condition = condition_of(alert.condition)
                     symbols = keeping.symbols_of(session, settings, alert, self.market)
                 except DeskError as error:
                     log.warning("alerts.no_subject", alert=alert.name, error=str(error))
@@ -185,6 +205,9 @@ class _Pass:
         tells = _tells_unseen(state, job)
         state.unknown_told |= tells
         with self.app.desk.store.session() as session:
+            if whys:
+                # An alert that is written again under its name goes on counting: a slot is used once.
+                state.fired = max(state.fired, _last_slot(session, job) + len(whys))
             if not _write_state(session, job.state, state):
                 return  # another pass has looked meanwhile
             for number, why in enumerate(whys, start=1):
@@ -196,6 +219,14 @@ class _Pass:
                 self.counts["fired"] += 1
             if tells:
                 note(session, _unseen(state))
+
+
+def _last_slot(session: Session, job: Job) -> int:
+    """Return the ordinal of the newest firing under an alert's name on a symbol, 0 without one."""
+    same = AlertsFiring.alert == job.alert.name, AlertsFiring.symbol == job.symbol
+    newest = select(AlertsFiring.slot).where(*same).order_by(col(AlertsFiring.id).desc()).limit(1)
+    slot = session.exec(newest).first()
+    return int(slot.rpartition(":")[2]) if slot is not None else 0
 
 
 def _market_look(looks: MarketLooks, job: Job) -> Look:

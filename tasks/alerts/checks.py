@@ -61,6 +61,7 @@ def _troubles(session: Session, settings: Settings, on: Sequence[AlertsAlert], m
     told = {(one.alert, one.symbol): one for one in session.exec(select(AlertsState)).all() if one.unknown_since}
     for alert in on:
         try:
+            condition_of(alert.condition)
             symbols = keeping.symbols_of(session, settings, alert, market)
         except DeskError as error:
             yield f"{alert.name}: {error.args[0]}"

@@ -23,6 +23,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.schema import own_settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runtime import Notice
+from chordesk.models.text import one_line
 from chordesk.tasks.engine import kinds, requests
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.workflows.scheduled import open_once, run_of
@@ -113,11 +114,11 @@ def _start(app: DeskApp, firing: AlertsFiring) -> bool:
         try:
             asked = requests.made(firing.action, firing.request, f"alert {firing.alert}")
             run_id = open_once(app, asked, schedule, slot) or run_of(app, schedule, slot)
-        except DeskError as error:
+        except Exception as error:  # one firing's fault stops no other's run
             log.warning("alert.not_started", alert=firing.alert, symbol=firing.symbol, error=str(error))
-            if error.retryable and utcnow() - firing.created_at < LATEST:
+            if (not isinstance(error, DeskError) or error.retryable) and utcnow() - firing.created_at < LATEST:
                 return False
-            why = f"no run: {error.args[0]}"
+            why = f"no run: {one_line(str(error.args[0] if error.args else error), 300)}"
     with app.desk.store.session() as session:
         row = session.get_one(AlertsFiring, firing.id)
         row.state, row.run_id, row.note = ("started", run_id, None) if run_id is not None else ("refused", None, why)

@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from chordesk.models.alerts.tables import AlertsPass, AlertsState
+from chordesk.models.alerts.tables import AlertsAlert, AlertsPass, AlertsState
 from chordesk.models.errors import MarketError, MarketUnavailable
 from chordesk.models.market import Headline, Listing, Quote
 from chordesk.tasks.alerts import alert_pass
-from chordesk.tools.alerts.keeping import watch
+from chordesk.tasks.alerts.checks import alerts
+from chordesk.tasks.doctor.check import CheckContext
+from chordesk.tools.alerts.keeping import remove, watch
 from chordesk.tools.market.clock import exchange_hours
 from chordesk.tools.market.protocol import Bars
 from tests.tasks.alerts.conftest import Watched
@@ -112,13 +114,42 @@ def test_an_old_quote_or_a_move_like_a_split_is_no_look(live: tuple[Watched, Liv
     desk.add("under", "price below 60", "IBM")
     desk.look()
     for market.prices["IBM"], market.age in ((59.0, dt.timedelta(hours=1)), (50.0, dt.timedelta())):
-        assert ahead(market, desk, minutes=1) == {"looked": 1, "fired": 0, "left": 0, "started": 0}
+        assert ahead(market, desk, minutes=1) == {"looked": 1, "fired": 0, "left": 0, "failed": 0, "started": 0}
     with desk.app.desk.store.read() as session:
         state = session.get_one(AlertsState, ("under", "IBM"))
     assert state.armed
     assert "moved like a 2:1 split" in str(state.unknown_why)
     market.prices["IBM"] = 59.0
     assert ahead(market, desk, minutes=1)["fired"] == 1
+
+
+def test_an_alert_written_again_under_its_name_fires_again_on_the_same_day(live: tuple[Watched, LiveMarket]) -> None:
+    desk, market = live
+    for _ in range(2):
+        market.prices["IBM"] = 100.0
+        desk.add("over", "price above 105", "IBM")
+        ahead(market, desk, minutes=1)
+        market.prices["IBM"] = 106.0
+        assert ahead(market, desk, minutes=1)["fired"] == 1
+        with desk.app.desk.store.session() as session:
+            remove(session, desk.app.desk.settings, "over", "ann")
+    assert [one.slot for one in firings(desk.app.desk.store)] == ["2026-11-23:1", "2026-11-23:2"]
+
+
+def test_a_look_that_fails_stops_no_other_and_the_doctor_says_it(live: tuple[Watched, LiveMarket]) -> None:
+    desk, market = live
+    desk.add("a", "price above 105", "IBM")
+    desk.add("b", "price above 105", "KO")
+    desk.add("c", "price above 105", "KO")
+    desk.look()
+    with desk.app.desk.store.session() as session:
+        session.get_one(AlertsAlert, "c").condition = "price over 105"  # as of a version that wrote it otherwise
+    market.prices = {"IBM": "none", "KO": 106.0}  # type: ignore[dict-item]
+    assert ahead(market, desk, minutes=1)["fired"] == 1
+    assert [one.alert for one in firings(desk.app.desk.store)] == ["b"]
+    said = alerts(CheckContext(desk.app.desk.settings, desk.app.desk)).detail
+    assert "a on IBM: no data since 2026-11-23: the look failed: " in said
+    assert "c: 'price over 105' lacks" in said
 
 
 def test_nothing_is_looked_at_while_the_exchange_is_closed(live: tuple[Watched, LiveMarket]) -> None:
