@@ -124,7 +124,8 @@ def test_a_backtest_is_started_and_followed_to_its_end_over_a_restart_of_the_ser
         sessions = page.get_by_role("group", name="Sessions").locator("tbody tr")
         expect(page.get_by_role("heading", level=1)).to_contain_text("receiving")
         expect(sessions.first).to_contain_text("2010-08-09")
-        expect(page.locator("main .lead")).to_contain_text(re.compile(r"3 sessions"))  # or at its end, on a busy machine
+        # Of a busy machine it may have ended by now.
+        expect(page.locator("main .lead")).to_contain_text("3 sessions")
         slow_desk.service.processes.end("api")
         expect(page.get_by_role("heading", level=1)).to_contain_text("no connection")
         expect(sessions.first).to_contain_text("2010-08-09")

@@ -402,8 +402,8 @@ export function useAction(run) {
   return { ...state, run: start };
 }
 
-/** A button that writes: post(path, body), or does what `run` does. confirm: {title, word, action, children} asks first.
- * done: called with the answer. */
+/** A button that writes: post(path, body), or does what `run` does. confirm: {title, word, action, children} asks
+ * first. done: called with the answer. */
 export function ActionButton({ label, path = '', body = {}, confirm, done = (_answer) => {}, className = '', disabled,
   run = async (key) => done(await post(path, body, { key })) }) {
   const [asking, setAsking] = useState(false);
