@@ -200,8 +200,9 @@ def _wrong_package(action: AskedOrder) -> Denied | None:
 
 def _contradiction(action: AskedOrder, allow_short: bool) -> Denied | None:
     side = action.side or "none"
-    # An option is opened by selling it, or given back by either side: what is held decides.
-    either = allow_short or action.contract is not None
+    # An option is opened by selling it. What is given back is sold or, where it is short, bought: what is held decides
+    # that, in `direction_rule`, which lets an exit open nothing.
+    either = allow_short or action.contract is not None or action.action not in _ENTRIES
     if action.side is None or (not either and side != SIDES[action.action]):
         allowed = "buy or sell" if either else SIDES[action.action]
         return _malformed(f"the side {side} contradicts the action {action.action}", f"side {side}", f"side {allowed}")

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from chordesk.models.errors import UsageError
+from chordesk.models.orders import DenialCode
 from chordesk.tools.orders import halting
 from chordesk.tools.orders.closing import closing_action
-from tests.tools.orders.desk import Desk, action
+from tests.tools.orders.desk import Desk, action, denied
 
 NewDesk = Callable[..., Desk]
 
@@ -27,6 +28,16 @@ def test_all_that_is_held_is_sold_and_its_stop_goes(new_desk: NewDesk) -> None:
     assert (closed.side, closed.quantity, closed.state) == ("sell", 10, "filled")
     assert desk.positions() == {}
     assert [row.state for row in desk.orders() if row.id == stop.id] == ["cancelled"]
+
+
+def test_a_short_is_bought_back_though_none_may_be_opened_and_never_more(new_desk: NewDesk) -> None:
+    desk = new_desk(allow_short=False)
+    desk.hold("AAA", -7, 100.0)
+    (more,) = desk.run({**closing(desk), "quantity": 8.0})
+    assert "close with a buy of 8 contradicts the -7 shares held" in denied(more, DenialCode.MALFORMED)
+    (closed,) = desk.run(closing(desk))
+    assert (closed.side, closed.quantity, closed.state) == ("buy", 7, "filled")
+    assert desk.positions() == {}
 
 
 def test_an_order_that_waits_for_a_person_is_the_only_one(new_desk: NewDesk) -> None:

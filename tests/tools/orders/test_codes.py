@@ -23,7 +23,7 @@ PREVIEWED = OrderState.PREVIEWED
 
 MALFORMED: list[tuple[Any, str]] = [
     (action(side="sell"), "side sell contradicts the action open"),
-    (action(kind="close", side="buy"), "side buy contradicts the action close"),
+    (action(kind="close", side="buy"), "close with a buy of 10 contradicts the 0 shares held"),
     (action(side=None), "side none contradicts"),
     (action(quantity=10, notional=1000), "both of quantity and notional"),
     (action(quantity=None), "neither of quantity and notional"),
