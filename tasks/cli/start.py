@@ -333,11 +333,14 @@ def close(
     """
     from chordesk.tasks.workflows.trade import open_close
     from chordesk.tools.decimals import plain
-    from chordesk.tools.orders.closing import closing_action
+    from chordesk.tools.orders.closing import closing_action, resting_entries
 
     app, position = connected(), symbol.strip().upper()
     with app.desk.store.read() as session:
         action = closing_action(session, app.desk.settings, position, why)
+        resting = resting_entries(session, app.desk.settings.account, position)
+    for line in resting:
+        typer.echo(line, err=True)
     what = f"{action['side']} {plain(action['quantity'])} {position} at market on account {app.desk.settings.account}"
     asks = not yes and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
     if asks and not typer.confirm(f"{what}?", default=False):

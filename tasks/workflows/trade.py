@@ -32,7 +32,7 @@ from chordesk.models.errors import FencedOff, Postponed, SettingError, UsageErro
 from chordesk.models.groups import by_key
 from chordesk.models.settings import Settings
 from chordesk.models.states import RUN_FINAL, RunKind, RunState, StepKind
-from chordesk.models.tables.orders import Fill, Order, Position
+from chordesk.models.tables.orders import Account, Fill, Order, Position
 from chordesk.models.tables.runs import (
     Analysis,
     Candidate,
@@ -378,8 +378,11 @@ def open_close(app: DeskApp, position: str, by: str, why: str, look: Look | None
     run.provider, run.model = "person", by
 
     def write(session: Session, row: Run, finish: str) -> list[NewStep]:
+        # Asked again where nothing else can write: of two requests at once, the second one sees the first.
+        session.get_one(Account, row.account, with_for_update=True)
+        now = closing_action(session, app.desk.settings, position, why, own=row.id)
         decision = Decision(
-            run_id=row.id, step_id=finish, account=row.account, status="completed", actions=[action], reasoning=why,
+            run_id=row.id, step_id=finish, account=row.account, status="completed", actions=[now], reasoning=why,
             author=by,
         )  # fmt: skip
         session.add(decision)

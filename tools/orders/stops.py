@@ -193,6 +193,7 @@ class ShareHolding:
     symbol: str
     held: Decimal  # negative when short
     free: Decimal  # whole ones that no other order closes and no written call needs
+    unbound: Decimal  # as free, with what is less than a step
     cost: Decimal
     opened_by: str | None  # id of the order that last opened or added to it, None where no order of the desk did
     since: dt.datetime | None  # real time from which it has not been flat
@@ -265,10 +266,11 @@ def holdings(session: Session, account: str, symbol: str | None = None) -> list[
     def holding(row: Position) -> ShareHolding:
         held, working = exact(row.quantity), [order for order in orders if order.symbol == row.symbol]
         taken = _closing(working, left, "sell" if held > 0 else "buy") + _covering(row, every, working, left)
-        whole = stepped_quantity(row.symbol, abs(held) - taken, opens=False)
+        unbound = max(abs(held) - taken, ZERO)
+        whole = stepped_quantity(row.symbol, unbound, opens=False)
         own, cost = moves[row.symbol], exact(row.average_cost)
         first_day = min((move.day for move in own), default=day_of(row.filled_at, row.symbol))
-        return ShareHolding(row.symbol, held, max(whole, ZERO), cost, *_opening(row, own), own, first_day)
+        return ShareHolding(row.symbol, held, whole, unbound, cost, *_opening(row, own), own, first_day)
 
     return [holding(row) for row in rows]
 

@@ -88,15 +88,18 @@ def volume_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> 
     return deny(DenialCode.NO_VOLUME, reason, measured, f"volume in one of the last {IDLE_SESSIONS}")
 
 
-def no_verdict(symbol: str) -> Denied:
+def no_verdict(symbol: str, instead: Denied | None = None) -> Denied:
+    """instead: why an exit gives nothing back, so that it would open."""
     reason = f"the run has no verdict on {symbol}; research it first"
+    reason = reason if instead is None else f"{instead.reason}, and no verdict of the run lets it open anything"
     return deny(DenialCode.NO_VERDICT, reason, "no verdict", "a verdict of the same run")
 
 
 @opening_only
 def verdict_rule(ticket: OrderTicket, context: RiskContext, limits: Settings) -> Denied | None:
     if context.rating is None:
-        return no_verdict(ticket.symbol)
+        exits = ticket.action in ("reduce", "close")
+        return no_verdict(ticket.symbol, direction_rule(ticket, context, limits) if exits else None)
     if context.rating not in _BARRED:
         return None
     reason = f"a verdict of {context.rating} on {ticket.symbol} does not allow to {ticket.action}"

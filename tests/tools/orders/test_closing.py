@@ -49,6 +49,43 @@ def test_an_order_that_waits_for_a_person_is_the_only_one(new_desk: NewDesk) -> 
         closing(desk)
 
 
+def test_beside_an_order_that_works_none_is_made(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    desk.hold("AAA", 10, 100.0)
+    (resting,) = desk.run(action(kind="reduce", quantity=4, orderType="limit", limitPrice=104.0, timeInForce="gtc"))
+    with pytest.raises(UsageError, match=f"order {resting.order_id} gives 4 AAA back already") as bound:
+        closing(desk)
+    assert "cancel it at the broker" in str(bound.value.remedy)
+
+
+def test_a_purchase_that_rests_is_named(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    desk.hold("AAA", 10, 100.0)
+    (bid,) = desk.run(action(kind="add", quantity=5, orderType="limit", limitPrice=96.0, timeInForce="gtc"))
+    line = f"order {bid.order_id} (buy 5 AAA, {bid.state}) stays and can open it again"
+    assert closing(desk)["reasoning"] == f"enough; {line}"
+
+
+@pytest.mark.parametrize(("held", "free"), [(10.5, 10), (0.5, None), (0.3333333, None)])
+def test_less_than_a_step_is_called_that(new_desk: NewDesk, held: float, free: float | None) -> None:
+    desk = new_desk()
+    desk.hold("AAA", held, 100.0)
+    if free is not None:
+        assert closing(desk)["quantity"] == free
+        return
+    with pytest.raises(UsageError, match=f"{held} AAA is less than a step of its listing"):
+        closing(desk)
+
+
+def test_the_close_of_what_was_sold_meanwhile_says_so(new_desk: NewDesk) -> None:
+    desk = new_desk()
+    desk.hold("AAA", 7, 100.0)
+    twice = closing(desk)
+    desk.run(twice, ratings={})
+    (late,) = desk.run(twice, ratings={})
+    assert "close with a sell of 7 contradicts the 0 shares held" in denied(late, DenialCode.NO_VERDICT)
+
+
 def test_what_a_written_call_needs_is_not_sold(new_desk: NewDesk) -> None:
     desk = new_desk(options_mode="both", stock_only=False)
     desk.hold("AAA", 150, 100.0)

@@ -169,3 +169,11 @@ def test_a_position_is_closed_by_an_order_of_its_own_once_it_is_held(floor: Floo
     again = floor.client.post("/positions/GE/close", json=ANN)
     assert "closes GE already" in again.json()["detail"], again.text
     assert scope_of("POST", "/positions/GE/close") == Scope.DECIDE, "whoever may only start runs sells nothing"
+
+
+def test_of_two_closes_at_once_one_is_refused(floor: Floor) -> None:
+    floor.desk.hold("CVX", 5, 60.0)
+    with ThreadPoolExecutor(2) as threads:
+        both = list(threads.map(lambda _: floor.client.post("/positions/CVX/close", json=ANN), range(2)))
+    (refused,) = [one for one in both if one.status_code != 201]
+    assert "closes CVX already" in refused.json()["detail"], refused.text
