@@ -237,7 +237,8 @@ class Stack:
             supervision.end(self._process_table.living(), SWEEP_SECONDS)
             there = home.why_away(self.plan.folders.home) is None  # else these are files of another folder, or of none
             if there:
-                self._process_table.forget()
+                if not self._process_table.living():  # else the next start ends them
+                    self._process_table.forget()
                 self._services_file.unlink(missing_ok=True)
             remove_sockets(self.plan.folders)
             if self.plan.desk:

@@ -117,6 +117,7 @@ def log_file(name: str, folders: Folders) -> Path:
     return folders.logs / f"{name}.log"
 
 
+KILL_SECONDS = 5.0
 CALL_SECONDS = 2.0  # for an answer: one that is frozen must not stop who watches it
 START_CALL_SECONDS = 60.0  # while all programs start, on a machine that is busy with that
 
@@ -238,7 +239,8 @@ class Supervisor:
                 return True
             self._wake()
         self._process.kill()
-        self._process.wait(5)
+        with suppress(subprocess.TimeoutExpired):  # of a machine that is too busy to end it: the caller goes on
+            self._process.wait(KILL_SECONDS)
         return False
 
     def _wake(self) -> None:

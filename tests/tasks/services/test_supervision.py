@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chordesk.tasks.services import parent_guard
+from chordesk.tasks.services import parent_guard, supervision
 from chordesk.tasks.services.plan import Plan, Program, redis_server
 from chordesk.tasks.services.supervision import Supervisor, log_file
 from tests.patience import PATIENCE
@@ -45,6 +45,17 @@ def test_it_ends_by_itself_in_time_when_a_worker_and_then_redis_have_to_be_kille
     assert gone(everybody)
     log = (made.folders.logs / "supervisord.log").read_text(encoding="utf-8")
     assert log.index("stopped: worker (terminated by SIGKILL)") < log.index("stopped: redis (terminated by SIGKILL)")
+
+
+def test_a_machine_too_busy_to_end_it_does_not_end_who_stops_it(
+    make_plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_plan(DESK_PROVIDER="codex")
+    supervisor = Supervisor(made.folders)
+    supervisor.start([], made.environ, tmp_path, PATIENCE)
+    monkeypatch.setattr(supervision, "KILL_SECONDS", 0.0)
+    assert not supervisor.stop(0)
+    assert not supervisor.alive(settle_seconds=PATIENCE)
 
 
 def _log_of(made: Plan, program: Program) -> str:
