@@ -248,6 +248,16 @@ def _decide(id_: str, yes: bool, why: str | None, answers: dict[str, list[str]],
     if yes and found.order is not None:
         when = "now" if found.notified else f"within {ORDERS_SECONDS:g} s of its worker being reachable"
         print_line(f"the trade queue submits it {when}; see: desk orders show {found.order}")
+        if not found.notified and not _trades(settings):
+            print_line("no worker that trades is seen to run: start the desk with `desk up`, or `desk worker trade`")
+
+
+def _trades(settings: Settings) -> bool:
+    from chordesk.tasks import life
+    from chordesk.tasks.engine.kinds import WORKER_QUEUES
+
+    trading = {role for role, queues in WORKER_QUEUES.items() if "trade" in queues.split(",")}
+    return any(one.role in trading and one.state in life.ALIVE for one in life.of_desk(settings))
 
 
 def _row(row: WaitingOrder) -> tuple[str, ...]:

@@ -126,11 +126,15 @@ def test_a_terminal_shows_the_order_and_approves_that_one_alone(desk: Desk) -> N
         terminal.waits_for("approve it?")
         with desk.store.session() as session:
             preview = session.exec(select(Preview).where(Preview.order_id == asked.order_id)).one()
-            preview.payload_hash = "1" * 64
+            shown, preview.payload_hash = preview.payload_hash, "1" * 64
         terminal.types("", "y")
         assert terminal.ends() == 2
         assert "is not the one that waits (111111111111)" in terminal.shown
     assert states(desk)["GE"] == "approval_pending"
+    with desk.store.session() as session:
+        session.exec(select(Preview).where(Preview.order_id == asked.order_id)).one().payload_hash = shown
+    done = command(desk.settings.home, "approve", asked.order_id)
+    assert "no worker that trades is seen to run: start the desk" in done.stdout, done
 
 
 def at_a_terminal(desk: Desk, typed: str) -> str:
