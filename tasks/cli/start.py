@@ -216,7 +216,7 @@ def screen(
     lenses = lens_options(lens)
     if universe is not None and not universe.strip():
         raise UsageError("--universe is empty", remedy="give sp500, a file of symbols, or symbols by comma")
-    app = connected()
+    app = connected(dry_run=dry_run)
     run = open_screen(
         app, universe, lenses, most, look=forecast(app, budget, yes=yes, dry_run=dry_run, as_json=as_json)
     )
@@ -247,7 +247,7 @@ def research(
         raise UsageError(what, remedy="name symbols, or give --portfolio for the account's holdings")
     if force and not portfolio:
         raise UsageError("--force goes with --portfolio", remedy="symbols that you name are researched in any case")
-    app = connected()
+    app = connected(dry_run=dry_run)
     look = forecast(app, budget, yes=yes, dry_run=dry_run, as_json=as_json)
     run = open_research(app, symbols, look) if symbols else open_portfolio(app, force=force, look=look)
     see(app, run, wait=wait, as_json=as_json)
@@ -295,7 +295,7 @@ def analyze(
     flags = {"chart": with_chart, "research": with_research, "orders": orders, "across_earnings": across_earnings}
     asked = analysis_request(strategy, **limits, **flags)  # type: ignore[arg-type]
     wanted = analysis_depth(depth)
-    app = connected()
+    app = connected(dry_run=dry_run)
     look = forecast(app, budget, yes=yes, dry_run=dry_run, as_json=as_json)
     see(app, open_analysis(app, symbols, asked, wanted, look), wait=wait, as_json=as_json)
 
@@ -312,7 +312,7 @@ def trade(
     """Let the trader decide on the verdicts of an earlier run."""
     from chordesk.tasks.workflows.trade import open_trade
 
-    app = connected()
+    app = connected(dry_run=dry_run)
     with app.desk.store.read() as session:
         source = run_of(session, run).id
     look = forecast(app, budget, yes=yes, dry_run=dry_run, as_json=as_json)
@@ -348,8 +348,21 @@ def close(
     see(app, open_close(app, position, whoami(), why), wait=wait, as_json=as_json)
 
 
-def connected() -> DeskApp:
-    return reached(checked().settings)
+def connected(*, dry_run: bool = False) -> DeskApp:
+    """dry_run: nothing is started, so the app sends nothing and needs no Redis."""
+    settings = checked().settings
+    return planner(settings) if dry_run else reached(settings)
+
+
+def planner(settings: Settings) -> DeskApp:
+    from chordesk.models.database.store import require_current
+    from chordesk.tasks.bootstrap import Desk
+    from chordesk.tasks.worker.messages import DeskApp
+
+    require_current(settings.database)
+    app = DeskApp("forecast", broker="memory://", set_as_current=False)
+    app.desk = Desk(settings, "cli")
+    return app
 
 
 def reached(settings: Settings) -> DeskApp:
