@@ -27,7 +27,8 @@ class HoldingsSnapshot(Identified, Dated, table=True):
     """What an account held at the end of a day. The newest one counts; the one before it is kept to compare.
 
     digest: SHA-256 of the file. summed: rows of activity that the holdings are a sum of; None of a file of positions.
-    total: what the file itself states, in `currency`; None where it states none.
+    total: what the file itself states, in `currency`; None where it states none. seal: SHA-256 of its day and rows as
+    they were written; None of a snapshot of before there were any.
     """
 
     account: str = Field(foreign_key="holdings_account.name", index=True)
@@ -36,6 +37,7 @@ class HoldingsSnapshot(Identified, Dated, table=True):
     digest: str
     summed: int | None = None
     total: str | None = None
+    seal: str | None = None
     currency: str | None = None
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import json
 import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import partial
+from typing import get_args
 
 from sqlmodel import Session, col, delete, select
 
@@ -27,6 +29,8 @@ from chordesk.tools.market.universe import SYMBOL_RULE, is_symbol
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}")
 NAME_RULE = "up to 40 letters, digits, spaces, dots, hyphens and low lines, a letter or digit first"
+_ABSURD = Decimal("1e18")  # of a quantity or of money, above all that a file may say, and far below what a float is
+_KINDS = get_args(Kind)
 _DAMAGED = "`desk holdings forget ACCOUNT`, or --all, and import its file again"
 ALIKE = Decimal("0.8")  # of the rows of two accounts, from which they may be one
 ALIKE_ROWS = 3  # two accounts with one share each are alike by chance
@@ -210,14 +214,28 @@ def _write(session: Session, read: Read, plan: Plan) -> None:
     )  # fmt: skip
     session.add(made)
     session.flush()
-    for at, row in enumerate(plan.statement.holdings):
-        session.add(
-            HoldingsPosition(
-                snapshot_id=made.id, line=at, symbol=row.symbol, isin=row.isin, name=row.name, kind=row.kind,
-                quantity=str(row.quantity), price=_text(row.price), value=_text(row.value), cost=_text(row.cost),
-                currency=row.currency, rate=_text(row.rate),
-            )
-        )  # fmt: skip
+    rows = [
+        HoldingsPosition(
+            snapshot_id=made.id, line=at, symbol=row.symbol, isin=row.isin, name=row.name, kind=row.kind,
+            quantity=str(row.quantity), price=_text(row.price), value=_text(row.value), cost=_text(row.cost),
+            currency=row.currency, rate=_text(row.rate),
+        )
+        for at, row in enumerate(plan.statement.holdings)
+    ]  # fmt: skip
+    made.seal = _seal(made, rows)
+    session.add_all(rows)
+
+
+def _seal(snapshot: HoldingsSnapshot, rows: Iterable[HoldingsPosition]) -> str:
+    """Return a digest of all of a snapshot that bounds a size: a row that went, or is another's, changes it."""
+    written = [
+        [
+            row.line, row.symbol, row.isin, row.name, row.kind, row.quantity, row.price, row.value, row.cost,
+            row.currency, row.rate,
+        ]
+        for row in rows
+    ]  # fmt: skip
+    return hashlib.sha256(json.dumps([snapshot.as_of.isoformat(), written]).encode()).hexdigest()
 
 
 def _text(number: Decimal | None) -> str | None:
@@ -272,12 +290,16 @@ def give_ticker(session: Session, written: str, ticker: str | None) -> int:
 
 def accounts(session: Session, today: dt.date | None = None) -> list[OutsideAccount]:
     """Return the outside accounts by name, each with its newest snapshot. today: snapshots of later days do not exist
-    yet, so that nothing later is seen."""
+    yet, so that nothing later is seen. Raises UsageError for what is not as it was written, of whatever day: what is
+    missing in it would bound nothing."""
     held = []
     for row in session.exec(select(HoldingsAccount).order_by(col(HoldingsAccount.name))):
         newest = _newest(session, row.name)
-        if newest is not None and (today is None or newest.as_of <= today):
-            held.append((row, newest, _held(session, newest)))
+        if newest is None:  # an account is written with one
+            raise _damaged()
+        rows = _held(session, newest)
+        if today is None or newest.as_of <= today:
+            held.append((row, newest, rows))
     known = {**_learned(one for _, _, rows in held for one in rows), **tickers(session)}
     return [_account(row, newest, rows, known) for row, newest, rows in held]
 
@@ -314,8 +336,16 @@ def _held(session: Session, snapshot: HoldingsSnapshot) -> list[Holding]:
         select(HoldingsPosition)
         .where(col(HoldingsPosition.snapshot_id) == snapshot.id)
         .order_by(col(HoldingsPosition.line))
-    )
+    ).all()
+    is_whole = bool(rows) if snapshot.seal is None else snapshot.seal == _seal(snapshot, rows)
+    if not is_whole or snapshot.as_of > snapshot.created_at.date() + dt.timedelta(days=1):  # a day of another zone
+        raise _damaged()
     return [_holding(one) for one in rows]
+
+
+def _damaged() -> UsageError:
+    # A denial of an order may say it, so that it names nothing that is held.
+    return UsageError("what is kept of an outside account is damaged", remedy=_DAMAGED)
 
 
 def _account(
@@ -333,17 +363,25 @@ def _symbol(row: Holding, known: Mapping[str, str]) -> str | None:
 
 
 def _holding(row: HoldingsPosition) -> Holding:
+    def known(text: str) -> Decimal:
+        found = Decimal(text)
+        if not found.is_finite() or abs(found) >= _ABSURD:
+            raise InvalidOperation
+        return found
+
     def number(text: str | None) -> Decimal | None:
-        return None if text is None else Decimal(text)
+        return None if text is None else known(text)
 
     kind: Kind = row.kind  # type: ignore[assignment]
     try:
+        if kind not in _KINDS:
+            raise InvalidOperation
         return Holding(
-            row.line, row.name, kind, Decimal(row.quantity), row.currency, row.symbol, row.isin,
+            row.line, row.name, kind, known(row.quantity), row.currency, row.symbol, row.isin,
             price=number(row.price), value=number(row.value), cost=number(row.cost), rate=number(row.rate),
         )  # fmt: skip
-    except InvalidOperation:  # a denial of an order may say it, so that it names nothing that is held
-        raise UsageError("what is kept of an outside account is damaged", remedy=_DAMAGED) from None
+    except InvalidOperation:
+        raise _damaged() from None
 
 
 def names(session: Session) -> list[str]:

@@ -36,6 +36,8 @@ def whole_book_rule(ticket: OrderTicket, context: RiskContext, limits: Settings)
     symbol = ticket.symbol
     sectors = {**book.sectors, **context.sectors}
     whole = exact(equity) + exact(book.counted(heat=False))
+    if not whole.is_finite():
+        return "what own and outside holdings are worth is no number", _FIGURE, "a whole above 0"
     found = with_outside(book, own)
     in_symbol = sum((found[name] for name in found if _company(book, name) == _company(book, symbol)), Decimal(0))
     if whole <= 0:

@@ -57,6 +57,7 @@ def test_what_is_not_known_denies_as_it_leaves_a_size_of_none() -> None:
     assert judged(book(share("AAA", None))).code == WHOLE
     assert judged(book(Part(None, "cash", None, short=True))).code == WHOLE
     assert isinstance(judged(book(share("CCC", None))), Cleared)
+    assert judged(book(Part(None, "cash", float("inf")))).code == WHOLE
     lost = judged(ValueError("no such day"))
     assert (lost.code, "no such day" in lost.reason) == (WHOLE, True)
 

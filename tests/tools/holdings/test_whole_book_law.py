@@ -137,15 +137,36 @@ def test_the_law_over_random_books_that_change_on_the_way(new_desk: Callable[...
     assert {True, False} <= set(seen) or len(seen) < 20
 
 
+DAMAGES = [
+    "UPDATE holdings_position SET quantity = 'many'",
+    "UPDATE holdings_position SET value = '1000000'",
+    "UPDATE holdings_position SET kind = 'cash'",
+    "DELETE FROM holdings_position WHERE line = 1",
+    "DELETE FROM holdings_position",
+    "DELETE FROM holdings_position; DELETE FROM holdings_snapshot",
+    "UPDATE holdings_snapshot SET as_of = '2030-01-01'",
+    # A snapshot of before there was a seal has its figures and its day alone to judge by.
+    "UPDATE holdings_snapshot SET seal = NULL; UPDATE holdings_position SET quantity = 'Infinity'",
+    "UPDATE holdings_snapshot SET seal = NULL; UPDATE holdings_position SET value = 'NaN'",
+    "UPDATE holdings_snapshot SET seal = NULL; UPDATE holdings_position SET value = '1e400'",
+    "UPDATE holdings_snapshot SET seal = NULL; UPDATE holdings_position SET kind = 'gift'",
+    "UPDATE holdings_snapshot SET seal = NULL; DELETE FROM holdings_position",
+    "UPDATE holdings_snapshot SET seal = NULL, as_of = '2099-01-01'",
+]
+
+
 def test_a_book_that_cannot_be_read_denies_what_opens_and_says_so(new_desk: Callable[..., Desk]) -> None:  # noqa: F811
     desk = new_desk(Sectors(), **WIDE)
     desk.hold("AAA", 10, 100.0)
     cash = Holding(1, "Cash", "cash", Decimal(100), "USD", value=Decimal(100), rate=Decimal(1))
-    put(desk, [[cash]], "1")
-    with desk.store.session() as session:
-        session.connection().execute(text("UPDATE holdings_position SET quantity = 'many'"))
-    opened, closed = desk.run(action("BBB"))[0], desk.run(action("AAA", "close"))[0]
-    assert "an outside account is damaged (`desk holdings forget ACCOUNT`" in denied(opened, WHOLE)
-    assert closed.state == OrderState.FILLED
-    put(desk, [], "2")
+    share = Holding(2, "BBB", "share", Decimal(10), "USD", "BBB", None, Decimal(10), rate=Decimal(1))
+    for damage in DAMAGES:
+        put(desk, [[cash, share]], damage)
+        with desk.store.session() as session:
+            for statement in damage.split("; "):
+                session.connection().execute(text(statement))
+        opened = desk.run(action("BBB"))[0]
+        assert "an outside account is damaged (`desk holdings forget ACCOUNT`" in denied(opened, WHOLE), damage
+    assert desk.run(action("AAA", "close"))[0].state == OrderState.FILLED
+    put(desk, [], "last")
     assert desk.run(action("BBB"))[0].state == OrderState.FILLED, "what was forgotten bounds nothing"
