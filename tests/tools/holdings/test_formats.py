@@ -160,6 +160,7 @@ DAMAGE: list[tuple[str, Callable[[str], str], str]] = [
     ("fidelity.csv", sub("Z12345678,INDIVIDUAL,AAPL", ",INDIVIDUAL,AAPL"), "row 3, column Account Number: has no acc"),
     ("degiro.csv", lambda text: text + "SAP SE,DE0007164600\n", "has 2 cells, and the header 7: the file may be cut"),
     ("fidelity.csv", sub("10,$180.50", "10"), "row 3: APPLE INC: 10 x 1.00 is 10.00"),
+    ("vanguard.csv", sub("15210.41", "152"), "and the value is 152.00"),
     ("plain.csv", sub("AAPL,10,USD", "AAPL,10,Dollars"), "row 2: 'Dollars' is no currency"),
     ("plain.csv", sub("AAPL,10", ",10"), "row 2, column symbol: names no symbol"),
     ("plain.csv", lambda text: text.split("\n")[0], "a header and no holdings|has a header"),

@@ -12,7 +12,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.market import multiplier_of
 from chordesk.models.statements import Draft, Holding, Kind, LeftOut, Total
 from chordesk.models.text import one_line
-from chordesk.tools.holdings.names import ISIN, looks_like_option
+from chordesk.tools.holdings.names import ISIN, is_cusip, looks_like_option
 from chordesk.tools.holdings.sheets import Row, Sheet, Table, near
 from chordesk.tools.market.files.notation import EMPTY, money_of
 
@@ -140,8 +140,8 @@ def holding(
     if price is not None and value is not None:
         product = quantity * price * size
         if not _fits(product, value, quantity * size, price) and not _fits(-product, value, quantity * size, price):
-            per_hundred = kind in ("other", "fund") and _fits(product / 100, value, quantity * size / 100, price)
-            if not per_hundred:
+            is_bond = kind == "other" and (symbol is None or is_cusip(symbol))
+            if not is_bond or not _fits(product / 100, value, quantity * size / 100, price):
                 text = f"{quantity:f} x {price:f}" + (f" x {size:f}" if size != 1 else "")
                 sheet.error(row, f"{name or symbol}: {text} is {product:,.2f}, and the value is {value:,.2f}")
                 return None
