@@ -113,7 +113,9 @@ def ticker(text: str, currency: str) -> str | None:
 
 
 _TOTAL = re.compile(
-    r"(?:grand |account |portfolio |sub-?)?totals?|sum|summe|gesamt(?:summe|wert)?|totaal|totale|somme|suma|合计|总计",
+    r"(?:grand |account |portfolio |sub-?)?totals?|sum|summe|gesamt(?:summe|wert)?|totaal|totale|somme|suma"
+    r"|合计|总计|合計|總計|総計|小計|小计"
+    r"|net (?:worth|assets?|value)|net asset value|(?:account|portfolio) value",
     re.IGNORECASE,
 )
 

@@ -79,6 +79,7 @@ def read_file(
         if chosen.summed:
             _require_agreed(name, chosen.shown, from_activity=from_activity)
         parsed, key, shown = chosen.read(sheet), chosen.key, chosen.shown
+        _judge_end(sheet, parsed)
     sheet.require_sound()
     if parsed.summed is None:
         _note_twins(sheet, parsed.drafts)
@@ -88,6 +89,22 @@ def read_file(
     if not statements:
         raise UsageError(f"{name} has a header and no holdings", remedy="export it anew; nothing was written")
     return Read(key, shown, digest, statements, tuple(parsed.left_out), tuple(sheet.notes), parsed.summed)
+
+
+def _judge_end(sheet: Sheet, parsed: Parsed) -> None:
+    """Refuse a file whose last row has no line end and was left out: it may be the beginning of a holding. One that
+    counts is named, where no total of the file speaks for it."""
+    if not sheet.is_open or not sheet.rows:
+        return
+    last = sheet.rows[-1]
+    left = next((one for one in parsed.left_out if one.line == last.line), None)
+    if left is not None and not any(draft.totals for draft in parsed.drafts):
+        why = f"ends with {one_line(last.text, 30)!r}, without a line end, which would be left out ({left.why})"
+        sheet.error(last, f"{why}: the file may be cut; if it is whole, end its last line")
+    elif not any(draft.totals for draft in parsed.drafts):
+        sheet.notes.append(
+            f"row {last.line}, the last, has no line end: the file may be cut there; look at its figures"
+        )
 
 
 def _note_twins(sheet: Sheet, drafts: Sequence[Draft]) -> None:
@@ -137,7 +154,8 @@ def _recognised(path: Path, name: str, hints: Hints, only: str | None) -> tuple[
     broken = ""
     for delimiter in DELIMITERS:
         try:
-            sheets.append(Sheet(name, delimiter, split(lines, delimiter), hints, Problems()))
+            is_open = bool(lines[-1].strip()) and not lines[-1].endswith(("\n", "\r"))
+            sheets.append(Sheet(name, delimiter, split(lines, delimiter), hints, Problems(), is_open=is_open))
         except csv.Error as error:
             broken = str(error)
         except Oversized as error:

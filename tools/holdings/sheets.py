@@ -77,6 +77,7 @@ class Sheet:
     hints: Hints
     problems: Problems
     notes: list[str] = field(default_factory=list)
+    is_open: bool = False  # its last row has no line end, as that of a file that was cut
 
     def error(self, row: Row | int, message: str, column: str | None = None) -> None:
         self.problems.error(self.name, message, row if isinstance(row, int) else row.line, column)

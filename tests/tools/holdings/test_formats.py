@@ -218,6 +218,9 @@ def test_damage_is_named_by_row_and_value(name: str, damage: Callable[[str], str
         (b"symbol,shares,qty\nIBM,10,20\n", "qty is 20, and shares is 10: leave one|shares is 10, and qty is 20"),
         (b"symbol,quantity,quantity\nIBM,10,20\n", "quantity is 10, and quantity is 20"),
         (b"symbol,quantity,price,value\nA,2,5,10\nTotal,,,9999\nB,1,5,5\nTotal,,,15\n", "total .* is 9,999.00"),
+        (b"symbol,quantity,price,value,kind\nSPY,100,110.00,110.00,etf\n", "SPY: 100 x 110.00 is 11,000.00, and the"),
+        (b"symbol,quantity,price,value,as_of\nT,1,2,2,2010-08-11\nVZ,2,3,6,2010-08-1", "row 3: ends with .*without a"),
+        (b"symbol,quantity,as_of\nT,1,2010-08-11\nV", "row 3: ends with 'V', without a line end"),
         (b"symbol,quantity,price,value\nA,2,5,\nTotal,,,9999\n", "total of the file is 9,999.00, .* to 10.00"),
     ],
 )  # fmt: skip
@@ -228,7 +231,7 @@ def test_what_is_no_table_of_holdings_is_said(data: bytes, words: str, tmp_path:
         read_file(path, HINTS)
 
 
-@pytest.mark.parametrize("word", ["Total", "GESAMT", "Grand Total:", "合计"])
+@pytest.mark.parametrize("word", ["Total", "GESAMT", "Grand Total:", "合计", "合計", "Net worth"])
 def test_a_row_of_sums_is_no_holding(word: str, tmp_path: Path) -> None:
     for row in (f"{word},,10,,{{}},", f",{word},,,{{}},"):
         for total, is_right in (("2005", True), ("2105", False)):
@@ -288,6 +291,22 @@ def test_what_a_file_leaves_open_a_person_says(tmp_path: Path) -> None:
         found = read_file(path, replace(HINTS, decimal=mark, days="dmy"))  # type: ignore[arg-type]
         assert found.statements[0].holdings[0].quantity == quantity
         assert str(found.statements[0].as_of) == "2026-04-03"
+
+
+def test_what_may_be_cut_or_is_not_checked_is_noted(tmp_path: Path) -> None:
+    for text, note in (
+        (
+            "symbol,quantity\nA,1\nB,2",
+            "row 3, the last, has no line end: the file may be cut there; look at its figures",
+        ),
+        (
+            "symbol,quantity,price\nA,1,2\nTotal,,\n",
+            "row 3: the total is not checked: the file has no column of values",
+        ),
+    ):
+        path = tmp_path / "mine.csv"
+        path.write_text(text, encoding="utf-8")
+        assert read_file(path, STATED).notes == (note,)
 
 
 def test_a_link_and_a_folder_are_no_files(tmp_path: Path) -> None:

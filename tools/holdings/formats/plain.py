@@ -117,7 +117,10 @@ def _check(table: Table, out: Parsed, total: _Sum, before: _Sum | None) -> None:
     everything = [one for draft in drafts for one in draft.holdings]
     groups = [rows for rows in (since, above, everything, *(one.holdings for one in drafts)) if rows]
     known = [(rows, found) for rows in groups if (found := _worth(rows)) is not None]
-    if not known or "value" not in table.places:
+    if "value" not in table.places:
+        sheet.notes.append(f"row {total.row.line}: the total is not checked: the file has no column of values")
+        return
+    if not known:
         sheet.notes.append(f"row {total.row.line}: the total is not checked: not all rows have a value in one currency")
         return
     stated = total.stated
