@@ -47,6 +47,7 @@ FORMATS: tuple[Format, ...] = (
     IBKR, SCHWAB, FIDELITY, VANGUARD, ETRADE, MOOMOO, ZERODHA, DEGIRO, TRADING212, SCALABLE, TRADE_REPUBLIC, ROBINHOOD,
     COINBASE, KRAKEN, DEGIRO_ACCOUNT, ETORO, PORTFOLIO_PERFORMANCE, PLAIN,
 )  # fmt: skip
+MOST_APART = Decimal("0.01")  # of two rates of one currency and day, which may be rounded
 _OFX = ("OFXHEADER", "<OFX>")
 
 
@@ -83,6 +84,7 @@ def read_file(
     sheet.require_sound()
     if parsed.summed is None:
         _note_twins(sheet, parsed.drafts)
+    _require_one_rate(sheet, parsed.drafts)
     statements = tuple(_finished(sheet, draft.done(), parsed, hints, rates or {}) for draft in parsed.drafts)
     statements = tuple(one for one in statements if one.holdings)
     sheet.require_sound()
@@ -105,6 +107,16 @@ def _judge_end(sheet: Sheet, parsed: Parsed) -> None:
         sheet.notes.append(
             f"row {last.line}, the last, has no line end: the file may be cut there; look at its figures"
         )
+
+
+def _require_one_rate(sheet: Sheet, drafts: Sequence[Draft]) -> None:
+    """Refuse two rates of one currency on one day: one alone can count, and nobody says which."""
+    said: dict[tuple[str, dt.date | None], Holding] = {}
+    for day, one in ((draft.as_of, one) for draft in drafts for one in draft.holdings):
+        first = said.setdefault((one.currency, day), one) if one.rate else one
+        if one.rate and first.rate and abs(one.rate / first.rate - 1) > MOST_APART:
+            why = f"has a rate of {one.rate:f} for {one.currency}, and row {first.line} one of {first.rate:f}"
+            sheet.error(one.line, f"{why}: a currency has one rate")
 
 
 def _note_twins(sheet: Sheet, drafts: Sequence[Draft]) -> None:

@@ -211,6 +211,8 @@ def test_damage_is_named_by_row_and_value(name: str, damage: Callable[[str], str
         ("symbol,quantity\n$CASH,€40\n".encode(), "'€40' is in EUR, and USD is due"),
         (b"symbol,quantity,price,currency,rate,as_of\nA,1,2,EUR,-1.3,2026-01-05\n", "rate of -1.3 .* above 0"),
         (b"symbol,quantity,price,currency,rate,as_of\nA,1,2,EUR,0,2026-01-05\n", "rate of 0 .* above 0"),
+        (b"symbol,quantity,price,currency,rate,as_of\nA,1,2,EUR,0.77,2026-01-05\nB,1,2,EUR,1.3,2026-01-05\n",
+         "row 3: has a rate of 1.3 for EUR, and row 2 one of 0.77: a currency has one rate"),
         (b"symbol,quantity,price,rate,as_of\nA,1,2,1.3,2026-01-05\n", "rate of 1.3 for USD: a dollar"),
         (b"symbol,quantity,price,value\nIBM,10,130,-1300\n", "10 is a long position, and its value is -1,300.00"),
         (b"symbol,quantity,side\nIBM,-10,Long\n", "'long' does not fit -10"),
