@@ -293,7 +293,7 @@ def what_if(
     """Show what an order would do to the whole, and the most that the whole leaves for it."""
     from chordesk.models.answers import spelled
     from chordesk.tasks.holdings.display import effect_lines
-    from chordesk.tools.holdings.portfolio_view import portfolio_view
+    from chordesk.tools.holdings.portfolio_view import portfolio_view, unknown_sectors
     from chordesk.tools.holdings.whole_book import room_for
 
     if not 0 < amount < 1e12:
@@ -304,6 +304,8 @@ def what_if(
         room = None if sell else room_for(context, name)
     most = "not known" if room is None else f"{room:,.2f}"
     line = "" if sell else f"the most that the whole book leaves for it: {most}"
+    if not sell and context.settings.max_sector_share < 1 and (unknown := unknown_sectors(before)):
+        line += f"\nshares of unknown sector, {unknown:.2%} of the whole now, count in every sector"
     value = {"before": before.model_dump(mode="json"), "after": after.model_dump(mode="json"), "most": room}
     emit(value, lambda _: effect_lines(before, after, name, moved, line), as_json=as_json)
 

@@ -236,6 +236,11 @@ def _sector(row: HoldingRow) -> str:
     return row.sector or (UNKNOWN if row.kind in ("share", "option") else FUNDS)
 
 
+def unknown_sectors(view: PortfolioView) -> float:
+    """Return the weight of shares whose sector is not known: a limit of sectors counts them in each."""
+    return sum(abs(one.weight or 0.0) for one in view.holdings if _sector(one) == UNKNOWN)
+
+
 def _sums(pairs: Iterable[tuple[str, float | None]]) -> list[Weight]:
     found: defaultdict[str, float] = defaultdict(float)
     for name, weight in pairs:

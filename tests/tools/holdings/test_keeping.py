@@ -16,7 +16,7 @@ from chordesk.models.statements import Holding, Read, Statement
 from chordesk.models.tables.orders import Account, Position
 from chordesk.models.thesis import Pooled
 from chordesk.tools.holdings.keeping import accounts, earlier, forget, give_ticker, keep, plans
-from chordesk.tools.holdings.portfolio_view import portfolio_view
+from chordesk.tools.holdings.portfolio_view import portfolio_view, unknown_sectors
 from chordesk.tools.holdings.reading import read_file
 from chordesk.tools.holdings.valuing import priced, symbols_of, worths
 from chordesk.tools.holdings.whole_book import RULE, part_of
@@ -235,4 +235,9 @@ def test_the_whole_is_valued_in_the_currency_of_the_desk(store: Store, make_cont
     assert put.exposure == pytest.approx(2 * 90 * 100 * 0.8)
     assert sum(one.value or 0 for one in worths(context, found, known) if one.outside.row.kind == "cash") == 1300
     view = portfolio_view(replace(context, account="paper"), 7)
+    nameless = view.model_copy(update={"holdings": [one.model_copy(update={"sector": None}) for one in view.holdings]})
+    assert (unknown_sectors(view), unknown_sectors(nameless)) == (
+        0,
+        pytest.approx(sum(abs(one.weight or 0) for one in view.holdings if one.kind in ("share", "option"))),
+    ), "neither cash nor a bond is of an unknown sector"
     assert view.currency == "EUR"
