@@ -359,7 +359,8 @@ def _crontab(entry: Entry, fields: Mapping[str, str]) -> dict[str, Any]:
 
 
 class BeatEntry(Frozen):
-    """One entry of the schedule. last: when it was last sent, None before the first time; next: when it is due."""
+    """One entry of the schedule. last: when it was last sent, None before the first time; next: when beat looks at it
+    next, at its start or before: `starting` has the start."""
 
     name: str
     last: dt.datetime | None

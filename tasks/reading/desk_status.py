@@ -177,8 +177,9 @@ class DatabaseState(Frozen):
 
     phases: turns that take long, by what they do. trading: whether the account may trade; why: the reason where it may
     not. halts: of every account that may not trade, or only give exposure back. equity: of the account's newest mark,
-    None before the first. plans: of the positions. scheduled: entries that start runs. unprotected: shares
-    without the stop that they ought to have. reused: of the runs of this UTC day. Features add parts of their own."""
+    None before the first. plans: of the positions. scheduled: entries that start runs; starts: when each
+    does next, the soonest first. unprotected: shares without the stop that they ought to have. reused: of the runs of
+    this UTC day. Features add parts of their own."""
 
     trading: TradingState
     why: str
@@ -191,6 +192,7 @@ class DatabaseState(Frozen):
     sweep: LastSweep
     plans: list[PositionPlanRow]
     scheduled: list[str]
+    starts: dict[str, dt.datetime] = {}
     unprotected: list[LackingStop]
     reused: Reused = Reused()
 
@@ -554,6 +556,7 @@ def database_state(session: Session, settings: Settings) -> DatabaseState:
         sweep=_sweep(session),
         plans=position_plans(session, settings.account),
         scheduled=[one.name for one in entries(session, settings) if one.starts],
+        starts={one.name: at for one, at in starting(session, settings, utcnow())},
         unprotected=[LackingStop.of(row) for row in unprotected(session, settings)],
         reused=reused_of_day(session),
         **run_parts.read(session, settings, made, "status"),

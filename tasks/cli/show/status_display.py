@@ -56,7 +56,7 @@ def status_report(found: DeskStatus) -> RenderableType:
     if found.workers:
         parts += _workers(found.workers, found.turns_in_flight, found.short)
     if found.redis is not None:
-        parts += ["", *_redis(found.redis), *_beat(found.redis.beat, found.processes, found.standing.exchange)]
+        parts += ["", *_redis(found.redis), *_beat(found.redis.beat, found)]
     for row in found.quotas:
         parts.append(Text(f"plan of {row.account}: {row.said} (told {_since(row.quota.at)} ago)"))
         parts += [Text(f"  {text}") for text in row.forecasts]
@@ -142,13 +142,16 @@ def _redis(found: RedisState) -> list[RenderableType]:
     return parts
 
 
-def _beat(found: BeatState, processes: Sequence[Life], exchange: str) -> list[Text]:
-    if not found.running:
-        known = any(one.role == "beat" for one in processes)  # its own line says how it is
+def _beat(beat: BeatState, found: DeskStatus) -> list[Text]:
+    if not beat.running:
+        known = any(one.role == "beat" for one in found.processes)  # its own line says how it is
         return [] if known else [Text("no beat runs: nothing is scheduled; `desk up` starts one", style="yellow")]
-    # Starts are at whole minutes; what beat reckons is seconds short on a busy machine.
-    half = dt.timedelta(seconds=30)
-    due = ", ".join(f"{one.name} {(one.next + half).astimezone(zone_of(exchange)):%a %H:%M}" for one in found.entries)
+    exchange, sent = found.standing.exchange, [one.name for one in beat.entries]
+    if found.database is None:
+        return [Text(f"scheduled: {', '.join(sent) or 'nothing'} (when is in the database, which does not answer)")]
+    # Beat may look at an entry long before its start: the times are those of the schedule itself.
+    starts = [(name, at) for name, at in found.database.starts.items() if name in sent]
+    due = ", ".join(f"{name} {at.astimezone(zone_of(exchange)):%a %H:%M}" for name, at in starts)
     return [Text(f"scheduled, {clock_of(exchange)}: {due or 'nothing'}")]
 
 

@@ -8,18 +8,24 @@ import itertools
 import os
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+import redis
 from rich.console import Console
 
+from chordesk.models.exchanges import zone_of
+from chordesk.models.tables.columns import utcnow
 from chordesk.tasks import life
 from chordesk.tasks.cli.show.status_display import status_report
 from chordesk.tasks.doctor import machine
 from chordesk.tasks.doctor.check import CheckContext, CheckStatus
 from chordesk.tasks.life import Life, State
 from chordesk.tasks.reading.desk_status import DeskStatus, LastSweep, _unswept, status
+from chordesk.tasks.redis_clients import redis_url
+from chordesk.tasks.schedules import DUE, starting
 from tests.stack import Processes, processes, wait_for
 
 pytestmark = pytest.mark.process
@@ -77,6 +83,17 @@ def test_what_is_frozen_is_named_and_nothing_else(desk: Processes, pair: tuple[s
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
     wait_for(lambda: is_well(look(desk)), "all is well again")
+
+
+def test_the_schedule_has_its_own_times_whatever_beat_reckons(desk: Processes) -> None:
+    with redis.Redis.from_url(redis_url(desk.settings)) as client:
+        soon = time.time() + 60  # as a beat that was started again writes it: too early
+        client.zadd(DUE, dict.fromkeys(client.zrange(DUE, 0, -1), soon))
+        found = look(desk)
+    with desk.app.desk.store.read() as session:
+        starts = starting(session, desk.settings, utcnow())
+    said = ", ".join(f"{one.name} {at.astimezone(zone_of('XNYS')):%a %H:%M}" for one, at in starts)
+    assert [line for line in shown(found) if line.startswith("scheduled")] == [f"scheduled, New York time: {said}"]
 
 
 def test_a_late_sweep_has_the_cause_that_is_known() -> None:
