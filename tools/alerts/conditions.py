@@ -59,7 +59,7 @@ def _price(words: Sequence[str]) -> dict[str, Any]:
 def _move(words: Sequence[str]) -> dict[str, Any]:
     rest = list(words)
     side = rest.pop(0) if rest[0] in ("up", "down") else "either"
-    share = _percent(rest.pop(0))
+    share = (_fall if side == "down" else _percent)(rest.pop(0))
     since = "close"
     if rest:
         word, since = rest
@@ -88,7 +88,7 @@ def _count(words: Sequence[str]) -> dict[str, Any]:
 
 def _share(words: Sequence[str]) -> dict[str, Any]:
     (text,) = words
-    return {"threshold": _percent(text)}
+    return {"threshold": _fall(text)}
 
 
 def _nothing(words: Sequence[str]) -> dict[str, Any]:
@@ -110,6 +110,13 @@ def _percent(text: str) -> float:
     found = _number(text[:-1]) / 100
     if found > 10:
         raise ValueError
+    return found
+
+
+def _fall(text: str) -> float:
+    """Raises UsageError for a fall that cannot be: nothing falls below nothing."""
+    if (found := _percent(text)) >= 1:
+        raise UsageError(f"nothing falls by {text}: it would never fire", remedy="write less than 100%, such as 10%")
     return found
 
 
@@ -152,5 +159,8 @@ def condition_of(text: str) -> Condition:
     try:
         given = kind.read([word.lower() for word in words[1:]])
     except (ValueError, IndexError):
-        raise UsageError(f"{shown!r} lacks what it is measured by", remedy=f"write {kind.usage}") from None
+        remedy = f"write {kind.usage}"
+        if re.search("[0-9],[0-9]", text):
+            remedy += ", and numbers without commas: 2000000 or 2_000_000"
+        raise UsageError(f"{shown!r} lacks what it is measured by", remedy=remedy) from None
     return Condition(kind, " ".join([name, *(word.lower() for word in words[1:])]), given)

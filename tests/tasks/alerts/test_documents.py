@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from chordesk.models.database.store import upgrade
+from chordesk.models.errors import UsageError
 from chordesk.models.settings.sources import load_settings
 from chordesk.tasks.cli.root import build
 from chordesk.tools.alerts.conditions import KINDS, condition_of
@@ -23,6 +24,20 @@ def test_every_condition_is_in_the_table_as_it_is_written() -> None:
     written = [condition_of(text).kind.name for row in rows for text in re.findall(r"`([^`]+)`", row)]
     assert list(dict.fromkeys(written)) == [*dict.fromkeys(written)]
     assert set(written) == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("drawdown 100%", "nothing falls by 100%"),
+        ("move down 200%", "nothing falls by 200%"),
+        ("price above 1,000", "numbers without commas"),
+        ("spend 2,000,000", "numbers without commas"),
+    ],
+)
+def test_what_could_never_fire_or_has_a_comma_is_refused_with_its_cause(text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        condition_of(text)
 
 
 def test_the_commands_work_as_they_are_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
