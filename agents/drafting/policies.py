@@ -32,16 +32,21 @@ _PHRASES = (
 )
 
 
+def knows(words: str) -> bool:
+    """Return whether a rule could be made of the words."""
+    return any(_said(one, words) for one in _PHRASES)
+
+
+def _said(phrase: _Phrase, words: str) -> bool:
+    return re.search(rf"\b(?:{phrase.words})\b", words, re.IGNORECASE) is not None
+
+
 @policy("drafter")
 def drafter(case: Case) -> Call | Payload:
     """A rule of the phrases that the words have and whose figure the market has; by a model without any."""
     words = str(case.subject.get("words") or "")
     known = {str(row.get("name")) for row in case.subject.get("figures") or ()}
-    found = [
-        one
-        for one in _PHRASES
-        if one.figure in known and re.search(rf"\b(?:{one.words})\b", words, re.IGNORECASE) is not None
-    ]
+    found = [one for one in _PHRASES if one.figure in known and _said(one, words)]
     parts = [one.where for one in found]
     if found and "splitLike" in known:
         parts.append("splitLike == 0")

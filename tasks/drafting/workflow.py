@@ -9,10 +9,14 @@ from sqlmodel import Session, select
 
 from chordesk.agents.desk_roles import own_lenses
 from chordesk.agents.drafting.drafter import DRAFTER, draft_subject
+from chordesk.agents.drafting.policies import knows
+from chordesk.agents.role_models import RULES_MODEL, role_models
 from chordesk.models.answers import Skipped
+from chordesk.models.errors import UsageError
 from chordesk.models.settings import KNOWN_LENSES, Settings
 from chordesk.models.settings.types import own_texts
 from chordesk.models.tables.runs import Run, Step
+from chordesk.models.text import one_line
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.drafting.drafts import require_place, require_words
 from chordesk.tasks.engine.kinds import StepSpec, Workflow
@@ -40,11 +44,22 @@ class DraftRequest(Request):
 
 
 def open_draft(app: DeskApp, words: str, name: str | None = None, look: Look | None = None) -> Run:
-    """Open a run that drafts a lens. Raises UsageError for no words, too many, and a name that cannot be kept."""
+    """Open a run that drafts a lens. Raises UsageError for no words, too many, a name that cannot be kept, and words of
+    which a drafter on rules makes none."""
     require_words(words)
     require_place(app.desk.settings, name)
+    require_phrase(app.desk.settings, words)
     run = new_run(app.desk, KIND, {"words": words.strip(), "name": name})
     return open_run(app, run, lambda _session, _run, finish: [NewStep(STEP, finish, "lens", DRAFTER)], look)
+
+
+def require_phrase(settings: Settings, words: str) -> None:
+    """Raise UsageError where the drafter is on rules and has none for the words: its draft could not be used."""
+    if role_models(settings)[DRAFTER].model == RULES_MODEL and not knows(words):
+        raise UsageError(
+            f"the drafter of the provider {settings.provider} makes no rule of {one_line(words, 60)!r}",
+            remedy="write the rule: desk lens new WORDS --where 'momentum60 > 0.05'; or choose a model: desk setup",
+        )
 
 
 def draft(desk: Desk, step: ClaimedStep, held: HeldStep) -> Ending:

@@ -14,6 +14,7 @@ from chordesk.models.settings import Settings
 from chordesk.tasks.bootstrap import Desk
 from chordesk.tasks.cli.root import build
 from chordesk.tasks.drafting.drafts import TRIED, as_draft, drafted, keep, name_of, tried_lately
+from chordesk.tasks.drafting.workflow import require_phrase
 from chordesk.tools.lenses.files import read_lens
 from chordesk.tools.orders.audit import log_path
 
@@ -61,6 +62,14 @@ def test_a_name_of_the_desks_and_a_folder_elsewhere_are_refused(tmp_path: Path) 
         as_draft(Settings(home=tmp_path), "technical", "Words.")
     with pytest.raises(UsageError, match="DESK_OWN_LENSES names"):
         as_draft(Settings(home=tmp_path, own_lenses='{"one": "x"}'), "two", "Words.")
+
+
+def test_words_of_which_rules_make_nothing_are_refused_before_a_run(tmp_path: Path) -> None:
+    words = "Names that sing and dance in moonlight"
+    with pytest.raises(UsageError, match="makes no rule of 'Names that sing"):
+        require_phrase(Settings(home=tmp_path), words)
+    require_phrase(Settings(home=tmp_path), "Names that rise")
+    require_phrase(Settings(home=tmp_path, provider="codex"), words)
 
 
 def test_without_a_terminal_nothing_is_drafted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
