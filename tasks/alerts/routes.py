@@ -22,7 +22,7 @@ from chordesk.tools.alerts.conditions import KINDS, LONGEST
 router = APIRouter(tags=["alerts"], route_class=WriteRoute)
 Named = Annotated[str, StringConstraints(pattern=f"^{keeping.NAME.pattern}$")]
 NamePath = Annotated[str, Path(pattern=f"^{keeping.NAME.pattern}$")]
-Symbols = Annotated[list[Annotated[str, StringConstraints(max_length=40)]], Field(max_length=20_000)]
+Symbols = Annotated[list[Annotated[str, StringConstraints(max_length=40)]], Field(max_length=keeping.MOST_SYMBOLS)]
 
 
 class ConditionKind(Frozen):
