@@ -62,6 +62,7 @@ def add(
     failed.
     """
     from chordesk.tasks.alerts.adding import add_alert
+    from chordesk.tasks.alerts.firing import unnamed
     from chordesk.tools.alerts.keeping import Draft
 
     settings, store = opened()
@@ -72,7 +73,8 @@ def add(
     )  # fmt: skip
     with store.session() as session:
         row = add_alert(session, settings, draft, given or [], _market(settings))
-    print_line(f"{row.name}: {row.condition} on {row.subject}; its first look arms it, and then it does {row.action}")
+    does = f"{row.action} ({said})" if (said := unnamed(row)) else row.action
+    print_line(f"{row.name}: {row.condition} on {row.subject}; its first look arms it, and then it does {does}")
 
 
 @commands.command()

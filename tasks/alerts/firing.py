@@ -27,6 +27,7 @@ from chordesk.models.text import one_line
 from chordesk.tasks.engine import kinds, requests
 from chordesk.tasks.worker.messages import DeskApp
 from chordesk.tasks.workflows.scheduled import open_once, run_of
+from chordesk.tools.alerts.conditions import condition_of
 
 log = structlog.get_logger(__name__)
 NOTIFY = "notify"
@@ -67,6 +68,15 @@ def checked_action(action: str, texts: list[str], *, of_symbol: bool) -> dict[st
 def _symbols(action: str, given: dict[str, Any], symbol: str) -> dict[str, Any]:
     named = "symbols" in given or not symbol or not requests.takes(action, "symbols")
     return {} if named else {"symbols": [symbol]}
+
+
+def unnamed(row: AlertsAlert) -> str | None:
+    """Return what the request of the alert's run says of one without symbols; None where the run has some."""
+    workflow = kinds.workflow_of(row.action) if row.action != NOTIFY else None
+    of_symbol = condition_of(row.condition).kind.on[0] == "symbol"
+    if workflow is None or of_symbol or "symbols" in row.request or not requests.takes(row.action, "symbols"):
+        return None
+    return " ".join((workflow.request.__doc__ or "").partition(";")[0].split()).rstrip(".")
 
 
 def write(session: Session, settings: Settings, row: AlertsAlert, firing: AlertsFiring) -> None:

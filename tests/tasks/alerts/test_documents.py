@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from chordesk.models.alerts.tables import AlertsAlert
 from chordesk.models.database.store import upgrade
 from chordesk.models.errors import UsageError
 from chordesk.models.settings.sources import load_settings
+from chordesk.tasks.alerts.firing import unnamed
 from chordesk.tasks.cli.root import build
 from chordesk.tools.alerts.conditions import KINDS, condition_of
 from tests.stack import REPOSITORY
@@ -38,6 +40,15 @@ def test_every_condition_is_in_the_table_as_it_is_written() -> None:
 def test_what_could_never_fire_or_has_a_comma_is_refused_with_its_cause(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         condition_of(text)
+
+
+def test_it_is_said_what_a_run_without_symbols_is_on() -> None:
+    row = {"name": "x", "subject": "desk", "written_on": "2026-11-23", "by": "ann", "action": "research"}
+    found = [
+        unnamed(AlertsAlert(**row, condition=when, request=request))
+        for when, request in (("failed", {}), ("failed", {"symbols": ["IBM"]}), ("rating", {}))
+    ]
+    assert found == ["Research on some symbols, or, without any, on what the account holds", None, None]
 
 
 def test_the_commands_work_as_they_are_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
