@@ -14,7 +14,7 @@ from chordesk.agents.thesis_pooling import rule_of
 from chordesk.models import features
 from chordesk.models.errors import SettingError, UsageError
 from chordesk.models.settings import KNOWN_LENSES, LENSES, UNIFIED, Settings
-from chordesk.models.settings.types import own_texts
+from chordesk.models.settings.types import own_texts, unread_lenses
 
 if TYPE_CHECKING:
     from chordesk.tools.lenses.files import Lens
@@ -50,8 +50,11 @@ def _role(lens: Lens) -> Role:
 
 def own_lenses(settings: Settings) -> Mapping[str, Lens | UsageError]:
     """Return the lenses of a person's own files, or what is wrong with one."""
-    own = own_texts(settings.own_lenses, settings.home)
-    return _read(tuple(sorted(own.items()))) if own else {}
+    own, unread = (find(settings.own_lenses, settings.home) for find in (own_texts, unread_lenses))
+    found = _read(tuple(sorted(own.items()))) if own else {}
+    remedy = "write a file there, or remove what has its name"
+    faults = {name: UsageError(f"the lens {name} cannot be read: {why}", remedy=remedy) for name, why in unread.items()}
+    return {**found, **faults}
 
 
 def lens_of(name: str, settings: Settings) -> Lens | None:

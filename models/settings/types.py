@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, TypeAdapter
@@ -241,6 +243,24 @@ def lenses_of_folder(folder: Path) -> dict[str, str]:
     except OSError:
         return {}
     return dict(_read_all(signs[:MOST_LENS_FILES]))
+
+
+def unread_lenses(own_lenses: str, home: Path) -> dict[str, str]:
+    """Return by name why an entry NAME.md of the home's folder is no lens; none where a setting has the texts."""
+    folder = home / LENS_FOLDER
+    if own_lenses or not folder.is_dir():
+        return {}
+    return {path.stem: why for path in sorted(folder.glob("*.md")) if (why := _unread(path)) is not None}
+
+
+def _unread(path: Path) -> str | None:
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:  # as of a link that leads nowhere, or to itself
+        return (error.strerror or type(error).__name__).lower()
+    if not S_ISREG(mode):
+        return "it is no file"
+    return None if os.access(path, os.R_OK) else "permission denied"
 
 
 @lru_cache(maxsize=16)

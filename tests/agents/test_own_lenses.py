@@ -89,6 +89,20 @@ def test_a_faulty_file_hinders_nothing_but_its_own_lens(tmp_path: Path) -> None:
             ask()
 
 
+def test_what_has_a_lens_name_and_is_no_file_is_named(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, calm=CALM)
+    folder = settings.home / "lenses"
+    (folder / "away.md").symlink_to(tmp_path / "none")
+    (folder / "loop.md").symlink_to(folder / "loop.md")
+    (folder / "made.md").mkdir()
+    found = {name: str(one) for name, one in own_lenses(settings).items() if isinstance(one, UsageError)}
+    assert found.keys() == {"away", "loop", "made"}
+    assert "the lens away cannot be read: no such file or directory" in found["away"]
+    assert "the lens made cannot be read: it is no file" in found["made"]
+    with pytest.raises(UsageError, match="the lens loop cannot be read: too many"):
+        known_lenses(["loop"], settings)
+
+
 def test_the_setting_takes_a_folder_files_or_texts(tmp_path: Path) -> None:
     folder = settings_of(tmp_path, calm=CALM).home / "lenses"
     by_folder, by_file = Settings(own_lenses=str(folder)), Settings(own_lenses=f"calm={folder / 'calm.md'}")
