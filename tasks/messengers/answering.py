@@ -24,7 +24,7 @@ from chordesk.tools.orders.halting import trading_state
 if TYPE_CHECKING:
     from chordesk.tasks.proposals import Proposed
 
-_NO_FEATURE = "No feature of this desk answers questions; /status and /changes it can always say."
+_NO_FEATURE = "No feature of this desk answers questions: it says status and changes, and the word halt stops trading."
 
 
 def answer_next(inbox: Inbox) -> bool:

@@ -39,14 +39,15 @@ CLOCKS_DIFFER = dt.timedelta(minutes=1)
 MOST_TEXT = 20_000
 RECEIVED = "received"  # what an update is that was kept and not acted on yet
 MOST_QUESTIONS = 30  # that wait for one person
-HELP = """/status /holdings /orders /changes /cost /runs: what is
+_STOP_AT_ONCE = "/stop RUN: end a run\n"
+HELP = f"""/status /holdings /orders /changes /cost /runs: what is
 /why SYMBOL: why it was bought, sold or left
 /waiting: what waits for you, with buttons
 /halt: stop all trading now
-/stop RUN: end a run
-/mute 2h, /mute off: hold messages back
+{_STOP_AT_ONCE}/mute 2h, /mute off: hold messages back
 /new: questions to a model begin another conversation
-halt, stop run ID, approve ID, research SYMBOL: a card to confirm it
+the word halt alone: the same, at once
+stop trading, stop run ID, approve ID, research SYMBOL: a card to confirm it
 any other text is a question"""
 ELSEWHERE = ("resume", "flatten", "arm", "disarm", "settings", "tokens", "start", "buy", "sell", "approve", "deny")
 QUESTIONS: Mapping[str, str] = {
@@ -100,7 +101,8 @@ class Inbox:
 
     @property
     def help(self) -> str:
-        return HELP.replace("/", self.sign)
+        """Without a sign a run is ended by a card alone."""
+        return HELP.replace("/", self.sign) if self.sign else HELP.replace(_STOP_AT_ONCE, "").replace("/", "")
 
     def receive(self, one: Incoming) -> bool:
         """Keep an update before it is acted on, for a messenger that gives it once alone; False for one that was kept
@@ -282,7 +284,8 @@ class _Acting:
         from chordesk.tasks.engine.steps import open_runs_below
         from chordesk.tasks.worker.control import mark
 
-        run = by_prefix(session, Run, given.strip() or "-", least=ACTS)
+        shown = "runs shows what runs; halt stops all trading"
+        run = by_prefix(session, Run, given.strip() or "-", least=ACTS, lists=shown)
         for inner in open_runs_below(session, [run.id]):
             mark(session, inner)
         found = mark(session, run.id)
@@ -399,8 +402,10 @@ def _person(session: Session, messenger: str, one: Incoming) -> MessengersPerson
 
 
 # Commands that may be written without their sign, which some services keep for themselves: alone, or with one word.
+# Of those that act, a halt alone: it is the safe side, and nothing else can be meant. What else acts gets a card.
 _ALONE = frozenset({"halt", "waiting", "help", people.ANEW, *QUESTIONS})
-_WITH_ONE = frozenset({"pair", "stop", "mute"})
+_WITH_ONE = frozenset({"pair", "mute"})
+_ALL_TRADING = frozenset({"trading", "all trading", "everything"})  # what is stopped by a halt, and is no run
 
 
 def is_halt(one: Incoming) -> bool:
@@ -419,6 +424,8 @@ def _command(one: Incoming) -> tuple[str, str]:
         return "", text
     word, _, rest = text[1:].partition(" ")
     name = word.partition("@")[0].lower()
+    if name == "stop" and " ".join(rest.lower().split()).rstrip("!. ") in _ALL_TRADING:
+        return "halt", ""
     return (name, rest.strip()) if name.isalnum() and len(name) <= 32 else ("", text)
 
 
@@ -440,10 +447,10 @@ class _Halted:
         """The first line says that it is in force."""
 
     def account_halted(self, account: str, denied: Sequence[str]) -> None:
-        self.lines.append(f"account {quoted(account, 40)} halted; {len(denied)} waiting orders denied")
+        self.lines.append(f"account {quoted(account, 40)} halted; waiting orders denied: {len(denied)}")
 
     def orders_left_to_worker(self) -> None:
-        self.lines.append("open orders are cancelled by the trade worker")
+        self.lines.append("the trade worker cancels open orders; protective stops stay")
 
     def orders_cancelled(self, left: Sequence[str], protective: Sequence[str]) -> None:
         self.lines.append(f"{len(left)} open orders are not confirmed as cancelled" if left else "no open orders")

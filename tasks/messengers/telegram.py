@@ -18,7 +18,7 @@ from chordesk.models.tables.columns import utcnow
 from chordesk.tasks.messengers import bot
 from chordesk.tasks.messengers.bot import Bot, Revoked
 from chordesk.tasks.messengers.far_side import Refusal
-from chordesk.tasks.messengers.inbound import FRESH, Inbox, Incoming, NotHeld, note_polled
+from chordesk.tasks.messengers.inbound import FRESH, Inbox, Incoming, NotHeld, is_halt, note_polled
 from chordesk.tasks.messengers.messages import EDIT, TOAST
 from chordesk.tasks.messengers.telegram_api import BotApi
 from chordesk.tasks.messengers.telegram_updates import incoming
@@ -128,7 +128,7 @@ class Telegram(Bot[BotApi]):
     def _take(self, inbox: Inbox, found: Sequence[Incoming], polled_at: dt.datetime | None) -> None:
         """Act on updates, halts first; then note that they were fetched, so that they are not given again."""
         at = utcnow()
-        for one in sorted(found, key=lambda one: not (one.text or "").strip().lower().startswith("/halt")):
+        for one in sorted(found, key=lambda one: not is_halt(one)):
             inbox.take(one, polled_at)
         whole = len(found) < MOST_UPDATES
         with self._store.session() as session:

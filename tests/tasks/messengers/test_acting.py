@@ -12,7 +12,7 @@ from sqlmodel import select
 from chordesk.agents.runtime import ApprovalRequest
 from chordesk.agents.runtime import Scope as RunScope
 from chordesk.models.errors import SettingError
-from chordesk.models.messengers.tables import MessengersBot
+from chordesk.models.messengers.tables import MessengersBot, MessengersUpdate
 from chordesk.models.settings.sources import load
 from chordesk.models.states import RunState
 from chordesk.models.tables.columns import utcnow
@@ -21,6 +21,7 @@ from chordesk.models.tables.runs import Run
 from chordesk.models.tables.runtime import RuntimeApproval
 from chordesk.tasks import approval_requests
 from chordesk.tasks.messengers import messages
+from chordesk.tasks.messengers.inbound import Inbox, Incoming, is_halt
 from chordesk.tasks.messengers.people import Scope
 from chordesk.tools.orders import approvals
 from chordesk.tools.orders.audit import log_path
@@ -133,7 +134,7 @@ def test_a_halt_of_any_age_is_carried_out_once_and_nothing_resumes(phone: Phone)
         assert phone.state(order) == "approval_pending"
         number = far.says(ADA, "/halt now!", {"date": int(time.time()) - 80_000})
         told = far.until(ADA, "Trading is halted.").text
-        assert "account paper halted; 1 waiting orders denied" in told
+        assert "account paper halted; waiting orders denied: 1" in told
         assert phone.state(order) == "denied"
         (phone.settings.home / "HALT").unlink()
         far.gives({"message": {"text": "/halt", "from": {"id": ADA}, "chat": {"id": ADA, "type": "private"}}}, number)
@@ -142,6 +143,24 @@ def test_a_halt_of_any_age_is_carried_out_once_and_nothing_resumes(phone: Phone)
         far.until(ADA, "Not from here", 4)
     assert not (phone.settings.home / "HALT").exists(), "a repeat of the update halts nothing again"
     assert len(far.with_words(ADA, "Trading is halted.")) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "halts"),
+    [
+        ("halt", True), ("HALT", True), ("/stop trading", True), ("/stop Everything!", True), ("stop trading", False),
+        ("stop everything", False), ("stop 01a226c83a05", False), ("/stop 01a226c83a05", False), ("stop ED", False),
+    ],
+)  # fmt: skip
+def test_what_a_halt_is_at_once_and_what_is_read_as_words(phone: Phone, text: str, *, halts: bool) -> None:
+    one = Incoming(1, str(ADA), str(ADA), private=True, text=text)
+    assert is_halt(one) is halts
+    phone.pair(ADA)
+    Inbox(phone.store, phone.settings, "telegram", "Telegram", lambda session: True).take(one, None)
+    assert (phone.settings.home / "HALT").exists() is halts
+    with phone.store.read() as session:
+        what = session.get_one(MessengersUpdate, ("telegram", 1)).what
+    assert what == ("halt" if halts else "refused" if text.startswith("/") else "question")
 
 
 def test_expired_cards_and_answers_from_elsewhere_are_said(phone: Phone) -> None:

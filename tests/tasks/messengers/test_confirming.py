@@ -59,7 +59,7 @@ def test_a_halt_is_proposed_by_words_and_done_by_a_press(phone: Phone) -> None:
     phone.pair(ADA)
     far = phone.far
     with phone.running():
-        far.says(ADA, "halt trading")
+        far.says(ADA, "stop trading")
         card = far.until(ADA, "Proposed: halt trading of every account: paper")
         far.says(ADA, "yes"), far.says(ADA, "confirm")
         far.says(ADA, "/help")

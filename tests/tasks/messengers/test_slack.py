@@ -38,6 +38,7 @@ def test_paired_in_a_direct_message_a_person_approves_asks_and_halts(slack_phone
         told = far.until(ADA, "Paired as ada").text
         assert "You may: decide, halt, read" in told
         assert "\nhalt: stop all trading now" in told, "Slack keeps the sign of commands for itself"
+        assert "end a run" not in told, "there a run is ended by a card alone"
         first, second = phone.asks("AAA", "BBB")
         card, other = far.until(ADA, "buy 10 AAA"), far.until(ADA, "buy 10 BBB")
         assert "1,000.00 USD on paper (play money)" in card.text
