@@ -188,6 +188,9 @@ def _request_waiting(notice: Notice, wording: Wording) -> str:
 
 def _halt(notice: Notice, _: Wording) -> str:
     facts = notice.facts
+    if facts.get("bare"):
+        where, what = quoted(facts.get("account"), 40), quoted(facts["bare"], 60)
+        return f"account {where} is halted, and no stop stands for {what}: none is placed until it trades again"
     what = "is halted" if facts.get("state") == TradingState.HALTED else "may only give exposure back"
     return f"account {quoted(facts.get('account'), 40)} {what}, by {quoted(facts.get('by'), 60)}{_why(facts)}"
 

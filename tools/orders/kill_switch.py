@@ -410,6 +410,7 @@ def halt(
         if store is not None:
             running.halt_accounts(store)
             running.end_orders(store)
+            running.name_bare(store)
             running.name_other_accounts(store)
     if unrecorded:
         running.fail(_not_recorded(unrecorded))
@@ -513,6 +514,27 @@ class _Halt:
             self.fail(row.error())
         if done is not None and done.others:
             self.listener.others_left(done.others)
+
+    def name_bare(self, store: Store) -> None:
+        """Name what is left without its stop: an order that closes withdraws it, and a halt cancels that order."""
+        from chordesk.tools.orders.protection import left_bare  # the core's commands load without it
+
+        if self.request.close_positions:
+            return
+        try:
+            with store.read() as session:
+                rows = left_bare(session, self.settings)
+        except DeskError as error:
+            self.fail(error)
+            return
+        except SQLAlchemyError as error:
+            self.fail(DatabaseDown(_no_answer(error)))
+            return
+        if rows:
+            what = ", ".join(f"{plain(row.quantity)} {row.symbol}" for row in rows)
+            remedy = "`desk resume` lets the next pass place it, `desk halt --flatten` closes the positions"
+            reason = f"no stop stands for {what}, and none is placed while trading is halted"
+            self.fail(OrderError(reason, remedy=remedy))
 
     def name_other_accounts(self, store: Store) -> None:
         close_positions, own = self.request.close_positions, self.settings.account

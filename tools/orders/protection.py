@@ -14,6 +14,7 @@ import structlog
 from sqlmodel import Session, and_, col, func, select
 
 from chordesk.models.errors import DeskError, FencedOff, MarketError
+from chordesk.models.events import DESK
 from chordesk.models.exchanges import HOME, exchange_code
 from chordesk.models.notice_channels import NoticeKind
 from chordesk.models.notices import is_noted, note
@@ -24,7 +25,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.settings.running_desk import is_backtest, is_paper
 from chordesk.models.states import OrderState, RunKind, TradingState
 from chordesk.models.tables.columns import utcnow
-from chordesk.models.tables.orders import Account, Order, Position
+from chordesk.models.tables.orders import Account, Order, Position, Trading
 from chordesk.models.tables.runs import Decision
 from chordesk.models.tables.runtime import Notice
 from chordesk.tools.decimals import exact, money, plain
@@ -123,6 +124,15 @@ def unprotected(session: Session, settings: Settings, book: Book | None = None) 
     book = book or read_book(session, settings.account)
     found = (_uncovered(session, settings, one, book) for one in book.holdings)
     return [row for row in found if row is not None]
+
+
+def left_bare(session: Session, settings: Settings) -> list[Unprotected]:
+    """Return what stands without a stop once the account is halted: what none holds now, and what an order that a halt
+    cancels has taken it from. Shares that written calls bind have none anyway."""
+    book = read_book(session, settings.account)
+    ordered = booking.open_orders(session, settings.account)
+    ending = {one.symbol for one in ordered if one.protects is None and one.contract is None}
+    return [row for row in unprotected(session, settings, book) if row.free or row.symbol in ending]
 
 
 def _uncovered(session: Session, settings: Settings, holding: ShareHolding, book: Book) -> Unprotected | None:
@@ -434,7 +444,26 @@ def keep_protected(context: SubmissionContext, snapshot: Snapshot | None = None)
         found = [reasons.get(row.symbol, row) for row in unprotected(session, context.settings, book) if row.free]
     for row in found:
         log.warning("orders.unprotected", symbol=row.symbol, quantity=row.quantity, why=row.why)
+    _note_bare(context, found)
     return found
+
+
+def _note_bare(context: SubmissionContext, rows: Sequence[Unprotected]) -> None:
+    """Note each position that a halt leaves without its stop, once a halt: no later pass places it."""
+    account = context.broker.name
+    if not rows or is_backtest(account):
+        return
+    with context.store.session() as session:
+        state = session.get(Trading, account)
+        if state is None or state.state != TradingState.HALTED:
+            return
+        for row in rows:
+            kind, what = NoticeKind.HALT.value, f"{plain(row.quantity)} {row.symbol}"
+            facts = {"account": account, "state": state.state, "bare": what, "why": f"no stop stands for {what}"}
+            key = f"{kind}:bare:{account}:{row.symbol}:{state.since.isoformat()}"
+            if not is_noted(session, key):
+                made = Notice(key=key, kind=kind, subject=account, facts=facts, run_id=DESK, occurred_at=utcnow())
+                note(session, made)
 
 
 def _has_work(context: SubmissionContext) -> bool:

@@ -10,6 +10,7 @@ from chordesk.models.errors import UsageError
 from chordesk.models.orders import DenialCode
 from chordesk.tools.orders import halting
 from chordesk.tools.orders.closing import closing_action
+from chordesk.tools.orders.protection import left_bare
 from tests.tools.orders.desk import Desk, action, denied
 
 NewDesk = Callable[..., Desk]
@@ -105,3 +106,12 @@ def test_what_cannot_be_closed_is_said(new_desk: NewDesk) -> None:
     halting.halt(desk.store, "paper", "a test", "somebody")
     with pytest.raises(UsageError, match=r"trading is halted: a test.*AAA was not closed"):
         closing(desk)
+
+
+def test_a_halt_names_what_the_closes_that_it_cancels_leave_without_a_stop(new_desk: NewDesk) -> None:
+    desk = new_desk(protect="stop:8%")
+    desk.run(action(), action("BBB"))
+    (closed,) = desk.run({**closing(desk), "orderType": "limit", "limitPrice": 101.0})
+    assert closed.state == "submitted"
+    with desk.store.read() as session:
+        assert [(row.symbol, row.quantity, row.free) for row in left_bare(session, desk.settings)] == [("AAA", 10, 0)]

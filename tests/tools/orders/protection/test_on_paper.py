@@ -11,6 +11,7 @@ from sqlmodel import select
 from chordesk.models.orders import DenialCode
 from chordesk.models.tables.orders import Preview
 from chordesk.models.tables.runs import Run
+from chordesk.models.tables.runtime import Notice
 from chordesk.tools.orders import halting
 from chordesk.tools.orders.flow import cancel_open
 from tests.tools.brokers.sessions import DAYS, FLAT, Sessions, sessions
@@ -146,7 +147,10 @@ def test_a_halt_leaves_stops_and_places_none(new_desk: NewDesk) -> None:
     assert a_pass(desk)["unprotected"] == 0
     assert sizes(desk) == [("AAA", 10, 92)]
     desk.hold("BBB", 3, 50.0)
-    assert a_pass(desk)["unprotected"] == 1
+    assert [a_pass(desk)["unprotected"] for _ in range(2)] == [1, 1]
+    with desk.store.read() as session:
+        notices = session.exec(select(Notice).where(Notice.kind == "halt")).all()
+    assert [row.facts["bare"] for row in notices if "bare" in row.facts] == ["3 BBB"], "once"
     assert sizes(desk) == [("AAA", 10, 92)]
     with desk.store.session() as session:
         halting.resume(session, desk.settings, "paper", "somebody", reduce_only=True)
