@@ -194,6 +194,21 @@ def add(
 ) -> Entry:
     """Add an entry. exchange: of its sessions, by code or city; None for the desk's own. given: NAME=VALUE of the
     fields that its run's request has, as `requests.from_texts`."""
+    return _put(session, settings, addable(session, settings, name, kind, at, by, exchange, days, given))
+
+
+def addable(
+    session: Session,
+    settings: Settings,
+    name: str,
+    kind: str,
+    at: str,
+    by: str,
+    exchange: str | None = None,
+    days: str = EVERY,
+    given: Sequence[str] = (),
+) -> ScheduleEntry:
+    """Return what `add` would write, and write nothing. Raises UsageError for what it would refuse."""
     known = entries(session, settings)
     if not re.fullmatch(NAME_RULE, name):
         raise UsageError(f"{name!r} is no name", remedy="use small letters, digits and hyphens, as in early-screen")
@@ -204,7 +219,8 @@ def add(
     there = _exchange(exchange) if exchange else None
     request = requests.from_texts(kind, given) if given else None
     row = ScheduleEntry(name=name, kind=kind, at=at, exchange=there, days=days, request=request, enabled=True, by=by)
-    return _put(session, settings, row)
+    _check(settings, row)
+    return row
 
 
 def _exchange(name: str) -> str:
@@ -256,7 +272,7 @@ def _find(session: Session, settings: Settings, name: str) -> Entry:
     return found
 
 
-def _put(session: Session, settings: Settings, row: ScheduleEntry) -> Entry:
+def _check(settings: Settings, row: ScheduleEntry) -> None:
     if row.enabled and (lack := requests.lack_of(row.kind)) is not None:
         raise UsageError(f"{row.kind!r} is not started by the schedule: {lack}", remedy=f"choose among {_names()}")
     if not re.fullmatch(TIME_RULE, row.at):
@@ -265,6 +281,10 @@ def _put(session: Session, settings: Settings, row: ScheduleEntry) -> Entry:
     _require_own_day(row.at, exchange)
     if row.enabled:
         _check_what_starts(row, exchange)
+
+
+def _put(session: Session, settings: Settings, row: ScheduleEntry) -> Entry:
+    _check(settings, row)
     row.changed_at = utcnow()
     session.add(row)
     facts = row.model_dump(include={"name", "at", "days", "request", "enabled", "by"})

@@ -18,7 +18,7 @@ from chordesk.models.database.lookup import ACTS, by_prefix
 from chordesk.models.errors import DeskError, NotConfigured, NotWaiting, ServiceError, UsageError
 from chordesk.models.orders import BrokerPosition
 from chordesk.models.settings.running_desk import is_backtest
-from chordesk.models.states import RUN_FINAL, ApprovalState, TradingState
+from chordesk.models.states import ORDER_WORKING, RUN_FINAL, ApprovalState, OrderState, TradingState
 from chordesk.models.tables.orders import Order
 from chordesk.models.tables.runs import Run
 from chordesk.models.text import one_line
@@ -108,7 +108,7 @@ def word_start(office: Office, asked: Start) -> ProposalCard:
     which = f"of {listed(symbols)}" if symbols else "of the desk's own symbols"
     shown = [f"{name}: {_said(value)}" for name, value in asked.given.items() if name != "symbols"]
     return ProposalCard(
-        title=f"start a {asked.run} {which}",
+        title=f"start the run {asked.run} {which}",
         lines=[*shown, f"account {office.account}; the run makes no order"],
         cost=cost, arguments=asked.model_dump(),
     )  # fmt: skip
@@ -167,7 +167,7 @@ def _word_stop(office: Office, asked: OneRun) -> ProposalCard:
             raise NotWaiting(f"run {run.id} has ended: it is {run.state}", remedy="`desk runs list` shows what runs")
         line = outcome(session, run)
     return ProposalCard(
-        title=f"stop run {run.id[:8]}, a {run.kind}",
+        title=f"stop run {run.id[:8]} of the kind {run.kind}",
         lines=[one_line(line, 200), "its turns are interrupted, and none of its orders is submitted"],
         arguments={"run": run.id},
     )
@@ -201,18 +201,25 @@ def _word_halt(office: Office, asked: Nothing) -> ProposalCard:
     from chordesk.tools.ledger import currency_of_account
     from chordesk.tools.orders.accounts import account_names
     from chordesk.tools.orders.booking import open_orders
+    from chordesk.tools.orders.protection import left_bare
 
     with office.store.read() as session:
         names = account_names(session, office.account)
         orders = [row for row in waiting(session) if isinstance(row, WaitingOrder)]
-        open_ = sum(len(open_orders(session, name)) for name in names)
+        sent = [one for name in names for one in open_orders(session, name) if one.state in ORDER_WORKING]
+        unsent = sum(one.state == OrderState.APPROVED for name in names for one in open_orders(session, name))
+        bare = ", ".join(f"{plain(one.quantity)} {one.symbol}" for one in left_bare(session, office.settings))
         currency = currency_of_account(session, office.account)
+    stops = sum(one.protects is not None for one in sent)
     total = sum(row.approval.notional for row in orders if row.order.account == office.account)
     return ProposalCard(
         title=f"halt trading of every account: {listed(names)}",
         lines=[
-            f"{len(orders)} waiting orders are denied, {money(total)} {currency} of them on {office.account}",
-            f"{open_} open orders are cancelled by the trade worker; no position is closed",
+            f"waiting orders that are denied: {len(orders)}, {money(total)} {currency} of them on {office.account}",
+            *([f"approved orders that are not sent any more: {unsent}"] if unsent else []),
+            f"open orders that the trade worker cancels: {len(sent) - stops}; protective stops that stay: {stops}",
+            *([f"ATTENTION, without a stop until trading resumes: {bare}"] if bare else []),
+            "no position is closed",
             "only the terminal or the page lets the desk trade again",
         ],
         arguments={},
@@ -251,10 +258,10 @@ class Told:
         """The first words say that it is in force."""
 
     def account_halted(self, account: str, denied: Sequence[str]) -> None:
-        self.lines.append(f"account {account} halted, {len(denied)} waiting orders denied")
+        self.lines.append(f"account {account} halted; waiting orders denied: {len(denied)}")
 
     def orders_left_to_worker(self) -> None:
-        self.lines.append("open orders are cancelled by the trade worker")
+        self.lines.append("the trade worker cancels open orders; protective stops stay")
 
     def orders_cancelled(self, left: Sequence[str], protective: Sequence[str]) -> None:
         """No broker is asked here."""

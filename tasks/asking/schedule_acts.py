@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
@@ -38,10 +37,10 @@ class ScheduleChange(ProposalArguments):
 
 
 def _word_schedule(office: Office, asked: ScheduleChange) -> ProposalCard:
+    if asked.do == "add":
+        return _word_entry(office, asked)
     with office.store.read() as session:
         known = {one.name: one for one in schedules.entries(session, office.settings)}
-    if asked.do == "add":
-        return _word_entry(office, asked, known)
     entry = known.get(asked.name)
     if entry is None:
         remedy = f"it has {', '.join(known) or 'nothing'}: `desk schedule list`"
@@ -58,17 +57,17 @@ def _word_schedule(office: Office, asked: ScheduleChange) -> ProposalCard:
     )
 
 
-def _word_entry(office: Office, asked: ScheduleChange, known: Mapping[str, schedules.Entry]) -> ProposalCard:
+def _word_entry(office: Office, asked: ScheduleChange) -> ProposalCard:
     if asked.run is None or asked.at is None:
         raise UsageError(
             "the entry has no kind of run or no time", remedy="such as: run a screen every day at open+15m"
         )
-    if asked.name in known:
-        raise UsageError(f"there is a {asked.name} already", remedy="change it, or choose another name")
+    with office.store.read() as session:
+        entry = schedules.addable(session, office.settings, *_added(asked), days=asked.days, given=_fields(asked))
     forecast = word_start(office, Start(run=asked.run, symbols=asked.symbols))
     when = schedules.shown_time(asked.at, office.settings.exchange)
     return ProposalCard(
-        title=f"add {asked.name} to the schedule: a {asked.run} at {when}, {asked.days}",
+        title=f"add {asked.name} to the schedule: {asked.run} at {when}, {shown_days(entry.days)}",
         lines=[f"of {listed(asked.symbols)}" if asked.symbols else "of the desk's own symbols", *forecast.lines[-1:]],
         cost=f"each run, {forecast.cost}", arguments=asked.model_dump(),
     )  # fmt: skip
@@ -78,9 +77,7 @@ def _schedule(session: Session, office: Office, act: Confirmed) -> ProposalOutco
     asked: ScheduleChange = act.arguments
     settings, name = office.settings, asked.name
     if asked.do == "add":
-        fields = without_orders(asked.run or "", asked.symbols, {})
-        texts = [f"{field}={_written(value)}" for field, value in fields.items()]
-        entry = schedules.add(session, settings, name, asked.run or "", asked.at or "", act.by, None, asked.days, texts)
+        entry = schedules.add(session, settings, *_added(asked, act.by), days=asked.days, given=_fields(asked))
         return ProposalOutcome(f"{name} is added: {entry.said} at {entry.at}, {shown_days(entry.days)}")
     if asked.do == "remove":
         left = schedules.remove(session, settings, name, act.by)
@@ -90,6 +87,15 @@ def _schedule(session: Session, office: Office, act: Confirmed) -> ProposalOutco
     change = schedules.Change(enabled=asked.do == "on")
     schedules.change(session, settings, name, act.by, change)
     return ProposalOutcome(f"{name} is {asked.do}")
+
+
+def _added(asked: ScheduleChange, by: str = "a proposal") -> tuple[str, str, str, str]:
+    return asked.name, asked.run or "", asked.at or "", by
+
+
+def _fields(asked: ScheduleChange) -> list[str]:
+    fields = without_orders(asked.run or "", asked.symbols, {})
+    return [f"{field}={_written(value)}" for field, value in fields.items()]
 
 
 def _written(value: Any) -> str:

@@ -27,10 +27,11 @@ _SYMBOLS = rf"{_SYMBOL}(?:(?:\s*,\s*|\s+and\s+|\s*,\s*and\s+|\s+){_SYMBOL})*"
 _RUNS = {"research": "research", "look into": "research", "analyze": "analyze", "analyse": "analyze"}
 _RUN = rf"(?P<run>{'|'.join(_RUNS)})(?: of| on| run of)?"
 _START = re.compile(rf"{_PLEASE}(?:run |start )?(?:a |an )?{_RUN}\s+(?P<symbols>{_SYMBOLS}){_END}", re.IGNORECASE)
-_SCREEN = re.compile(rf"{_PLEASE}(?:(?:run|start) (?:a |the )?)?screen(?: now)?{_END}", re.IGNORECASE)
+_SCREEN = re.compile(rf"{_PLEASE}(?:(?:run|start) (?:an? |the )?)?screen(?: now)?{_END}", re.IGNORECASE)
 _DAY = r"day|session|weekday|week|month|monday|tuesday|wednesday|thursday|friday"
 _EVERY = re.compile(
-    rf"{_PLEASE}(?:run|start|schedule)\s+(?:a |the )?(?P<run>[a-z]{{1,20}})(?:\s+(?:of |on )?(?P<symbols>{_SYMBOLS}))??"
+    rf"{_PLEASE}(?:run|start|schedule)\s+(?:an? |the )?(?P<run>[a-z]{{1,20}})"
+    rf"(?:\s+(?:of |on )?(?P<symbols>{_SYMBOLS}))??"
     rf"\s+(?:(?:every|each)\s+(?P<days>{_DAY})|on\s+(?P<list>[a-z,-]+))"
     rf"\s+at\s+(?P<at>{TIME_RULE})(?:\s+as\s+{_NAME})?{_END}",
     re.IGNORECASE,
@@ -41,7 +42,11 @@ _SWITCH = re.compile(
 _UNSCHEDULE = re.compile(_PLEASE + rf"remove\s+{_NAME}\s+from the schedule" + _END, re.IGNORECASE)
 _DAYS = {"day": "sessions", "session": "sessions", "weekday": "sessions", "week": "week-first", "month": "month-first"}
 _NO_SYMBOLS = frozenset(
-    {"IT", "THIS", "THAT", "THEM", "MY", "THE", "ALL", "NOW", "NEW", "RUN", "RUNS", "REPORT", "REPORTS"}
+    {
+        *("IT", "THIS", "THAT", "THEM", "MY", "THE", "ALL", "NOW", "NEW", "RUN", "RUNS", "REPORT", "REPORTS"),
+        *("TODAY", "TOMORROW", "TONIGHT", "YESTERDAY", "LATER", "SOON", "AGAIN", "SOMETHING", "ANYTHING", "EVERYTHING"),
+        *("MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY"),
+    }
 )
 
 

@@ -121,10 +121,10 @@ class _Printed:
         print_line(f"halted: {path}")
 
     def account_halted(self, account: str, denied: Sequence[str]) -> None:
-        print_line(f"account {account} halted; {len(denied)} waiting orders denied")
+        print_line(f"account {account} halted; waiting orders denied: {len(denied)}")
 
     def orders_left_to_worker(self) -> None:
-        print_line("open orders are cancelled by the trade worker, which has the broker's credentials")
+        print_line("the trade worker, which has the broker's credentials, cancels open orders; protective stops stay")
 
     def orders_cancelled(self, left: Sequence[str], protective: Sequence[str]) -> None:
         print_line(f"open orders: not confirmed as cancelled yet: {', '.join(left)}" if left else "open orders: none")

@@ -91,7 +91,7 @@ def test_a_log_that_cannot_be_written_holds_nothing_up(desk: Desk) -> None:
     log.write_text("in the way")
     halted = halt(desk, "--flatten", "--yes")
     assert halted.returncode == 1
-    assert "account paper halted; 1 waiting orders denied" in halted.stdout
+    assert "account paper halted; waiting orders denied: 1" in halted.stdout
     assert "open orders: none" in halted.stdout
     assert "AAPL: sell 10, submitted" in halted.stdout
     assert f"the audit log {log / 'audit.jsonl'} cannot be written (halt, denied, approval_decided)" in halted.stderr
@@ -231,8 +231,8 @@ def test_it_halts_every_account_and_names_the_broker_that_it_did_not_ask(desk: D
     elsewhere(desk, held=True)
     halted = halt(desk, "--flatten", "--yes")
     assert halted.returncode == 1
-    assert "account paper halted; 0 waiting orders denied" in halted.stdout
-    assert "account alpaca-paper halted; 1 waiting orders denied" in halted.stdout
+    assert "account paper halted; waiting orders denied: 0" in halted.stdout
+    assert "account alpaca-paper halted; waiting orders denied: 1" in halted.stdout
     assert "AAPL: sell 10, submitted" in halted.stdout
     warning = "the broker of account alpaca-paper was not asked, only paper was"
     assert f"{warning}: positions AAPL" in halted.stderr
