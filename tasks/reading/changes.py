@@ -260,8 +260,10 @@ def _said(notice: Notice, words: Mapping[str, Any]) -> str:
 
 
 def _settings(session: Session, account: str, span: _Span) -> Iterator[Change]:
-    """Yield the settings in which runs since differ from the one before them, each at the run that had it first."""
+    """Yield the settings in which runs since differ from the one before them, each at the run that had it first. Kinds
+    that lists leave out have budgets of their own, which are no change of the desk's."""
     own = select(Run.id, Run.created_at, Run.settings).where(Run.account == account, col(Run.parent_run_id).is_(None))
+    own = own.where(col(Run.kind).not_in(features.places("asides")))
     own = own.where(col(Run.settings).is_not(None)).order_by(col(Run.created_at).desc())
     before = session.exec(own.where(col(Run.created_at) < span.since).limit(1)).first()
     rows = session.exec(own.where(span.has(col(Run.created_at))).limit(MOST)).all()

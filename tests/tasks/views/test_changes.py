@@ -39,6 +39,8 @@ def test_it_tells_what_came_after_the_moment_and_nothing_before(store: Store, se
             mark = EquityMark(account="paper", day=dt.date(2010, 8, 12 - days), opening=1.0, last=last, high_water=last)
             mark.updated_at = now - days * HOUR
             session.add(mark)
+        aside = a_run(session, kind="ask", created_at=now - HOUR)  # its budget is its own
+        aside.settings = {"protect": "aside", "model": "rulebook"}
         chain = a_chain(session)
         run = session.get_one(Run, chain.run_id)
         run.state, run.finished_at, run.settings = RunState.DONE, now, {"protect": "stop:8%", "model": "rulebook"}
@@ -60,6 +62,7 @@ def test_it_tells_what_came_after_the_moment_and_nothing_before(store: Store, se
     assert ("fill", "bought 3 ACME at 10.5") in told
     assert ("trading", "paper is halted, by ada: a fire") in told
     assert ("setting", "DESK_PROTECT was none, is stop:8%") in told
+    assert "aside" not in str(told)
     assert [one.run_id for one in found.changes if one.kind == "run"] == [chain.run_id]
     assert not any(one.order_id == chain.order_id for one in found.changes if one.kind == "order")  # its fill tells it
     assert "elsewhere" not in str(told)
