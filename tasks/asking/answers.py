@@ -18,7 +18,7 @@ from chordesk.models.settings import Settings
 from chordesk.models.tables.columns import utcnow
 from chordesk.models.tables.runs import Run
 from chordesk.models.text import SHORT_ID
-from chordesk.tasks.asking.moments import EVER, bounds
+from chordesk.tasks.asking.moments import EVER, bounds, is_clock
 from chordesk.tasks.asking.questions import Question
 from chordesk.tasks.reading.accounts import AccountDetail, account_detail, held_symbols
 from chordesk.tasks.reading.changes import last_close, since_of
@@ -90,14 +90,19 @@ class Desk:
         """Return the moment before which a question asks, None where it names none."""
         if question.until is None:
             return None
-        return self._moment(question.until.removesuffix("<"), end=question.until.endswith("<"))
+        token, end = question.until.removesuffix("<"), question.until.endswith("<")
+        if not is_clock(token):
+            return self._moment(token, end=end)
+        since = self.since(question) if question.since is not None and is_clock(question.since) else None
+        today = self.now.astimezone(zone_of(self.settings.exchange)).replace(hour=0, minute=0, second=0, microsecond=0)
+        return self._moment(token, end=end, begun=since or today)
 
-    def _moment(self, token: str, *, end: bool) -> dt.datetime:
+    def _moment(self, token: str, *, end: bool, begun: dt.datetime | None = None) -> dt.datetime:
         found = bounds(
-            token, self.now, zone_of(self.settings.exchange), lambda: last_close(self.settings, self.now)
+            token, self.now, zone_of(self.settings.exchange), lambda: last_close(self.settings, self.now), begun
         ) or bounds_of_text(token, self.settings, self.now)
         at = found[1] if end else found[0]
-        if at > self.now and not end:
+        if at > self.now and not end and begun is None:
             raise UsageError(f"{token!r} is still to come", remedy="name a moment that has passed")
         return at.astimezone(dt.UTC)
 

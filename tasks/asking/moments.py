@@ -31,6 +31,7 @@ _WORDS = {
     "this evening": "today", "midnight": "today", "noon": "12:00", "the day before yesterday": "daybefore",
 }  # fmt: skip
 EVER = "ever"
+_GOING_ON = ("today", "close", "week", "month", "year")  # they end now
 _DAY = r"\d{4}-\d{2}-\d{2}(?:t\d{2}:\d{2}(?::\d{2})?(?:z|[+-]\d{2}:\d{2})?)?(?!\S*\d)"
 _MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS)
 _MONTH_DAY = (
@@ -62,6 +63,8 @@ UNREAD = re.compile(
     rf"(?:next|last|past|previous|coming|first|second|third|fourth)\s+"
     rf"(?:few\s+|several\s+|\w+\s+)?(?:minute|hour|day|week|month|quarter|year|session|trading|weekend|{'|'.join(WEEKDAYS)})s?|"
     rf"{'|'.join(WEEKDAYS)}|(?:in|during|of)\s+(?:{'|'.join(_MONTHS)})|(?:in|during|of)\s+(?:19|20)\d\d|weekend|"
+    rf"today|yesterday|noon|midnight|mornings?|afternoons?|evenings?|overnight|\d{{1,2}}:\d{{2}}|"
+    rf"(?:at|by|from|to) (?:the )?(?:open|opening|bell|market open)|"
     rf"quarter|\d{{1,2}}/\d{{1,2}}(?:/\d+)?|daily|weekly|monthly|hourly|(?:by|per|each|every)\s+"
     rf"(?:minute|hour|day|week|month|quarter|year|session))\b"
 )
@@ -94,9 +97,11 @@ def span_of(text: str) -> Span:
         since, rest = EVER, _cut(rest, found)
     if (found := _BEFORE.search(rest)) is not None:
         until, rest = _token(found[1]), _cut(rest, found)
+        if since is None and (found := _AT.search(rest)) is not None and _token(found[1]) in _GOING_ON:
+            since, rest = _token(found[1]), _cut(rest, found)
     if since is None and until is None and (found := _AT.search(rest)) is not None:
         since, rest = _token(found[1]), _cut(rest, found)
-        until = None if since in ("today", "close", "week", "month", "year") else f"{since}<"
+        until = None if since in _GOING_ON else f"{since}<"
         if re.fullmatch(r"\d+[dw]", since):
             since, until = f"@{since}", f"@{since}<"
         elif re.fullmatch(r"\d+[mh]", since):
@@ -125,9 +130,14 @@ def _token(text: str) -> str:
 
 
 def bounds(
-    token: str, now: dt.datetime, zone: ZoneInfo, last_close: Callable[[], dt.datetime]
+    token: str,
+    now: dt.datetime,
+    zone: ZoneInfo,
+    last_close: Callable[[], dt.datetime],
+    begun: dt.datetime | None = None,
 ) -> tuple[dt.datetime, dt.datetime] | None:
-    """Return when what a token names begins and ends; None for a token that `since_of` reads."""
+    """Return when what a token names begins and ends; None for a token that `since_of` reads. begun: what a clock
+    comes after, as the first one; without it a clock is the last one that passed."""
     midnight = now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
 
     def days(begin: dt.date, end: dt.date) -> tuple[dt.datetime, dt.datetime]:
@@ -153,13 +163,21 @@ def bounds(
         return days(day, day + one)
     if (clock := _clock(token)) is not None:
         at = midnight.replace(hour=clock[0], minute=clock[1])
-        at = at if at <= now else at - one
+        if begun is not None:
+            at = begun.astimezone(zone).replace(hour=clock[0], minute=clock[1], second=0, microsecond=0)
+            at = at if at >= begun else at + one
+        elif at > now:
+            at -= one
         return at, at + dt.timedelta(minutes=1)
     if (found := re.fullmatch(r"@(\d{1,4})([dw])", token)) is not None:
         day = today - int(found[1]) * (one if found[2] == "d" else 7 * one)
         return days(day, day + one)
     at_day = _calendar_day(token, today)
     return days(at_day, at_day + one) if at_day is not None else None
+
+
+def is_clock(token: str) -> bool:
+    return _clock(token) is not None
 
 
 def _clock(token: str) -> tuple[int, int] | None:

@@ -11,12 +11,12 @@ from sqlmodel import Session, col, select
 from chordesk.models.states import OrderState
 from chordesk.models.tables.board import Question as Asked
 from chordesk.models.tables.board import ThesisQuestion
-from chordesk.models.tables.orders import Order, TraderNote
+from chordesk.models.tables.orders import Fill, Order, TraderNote
 from chordesk.models.tables.runs import Candidate, Decision, Report, Run, Verdict, VerdictReport
 from chordesk.models.text import SHORT_ID, one_line
 from chordesk.tasks.asking.answers import MOST, Answer, Answering, Desk, Source, listed, order_source, run_source
 from chordesk.tasks.asking.of_money import RATINGS, last_verdict
-from chordesk.tasks.asking.of_runs import found_order
+from chordesk.tasks.asking.of_runs import found_order, named_kinds
 from chordesk.tasks.asking.questions import Question
 from chordesk.tasks.reading.chain import Chain, chain, order_label, stance_of
 from chordesk.tools.decimals import plain
@@ -60,7 +60,13 @@ def _why(session: Session, desk: Desk, question: Question, symbol: str) -> Answe
     asked = desk.within(question, col(Order.created_at))
     order = None if _negated(question) else _fitting(session, desk, symbol, question, asked)
     if order is not None:
-        return _of_order(session, desk, question, order)
+        found = _of_order(session, desk, question, order)
+        filled = session.exec(select(Fill.id).where(Fill.order_id == order.id)).first() is not None
+        if filled or order.state == OrderState.FILLED or not question.says("bought", "sold", "buy", "sell"):
+            return found
+        done = "bought" if order.side == "buy" else "sold"
+        none = f"no order has {done} {symbol}{desk.span(question)}; the newest that was to:"
+        return found.model_copy(update={"text": f"{none}\n{found.text}"})
     found = _of_research(session, desk, question, symbol)
     what = "denial" if question.says(*_DENYING) else "sale" if question.says(*_SELLING) else "order"
     if _negated(question) or not (asked or question.says(*_DENYING, *_SELLING, *_BUYING)):
@@ -223,8 +229,11 @@ def verdict(desk: Desk, question: Question) -> Answer:
 def _verdicts(desk: Desk, question: Question) -> Answer:
     within = desk.within(question, col(Verdict.created_at))
     ratings = [one for one in RATINGS if question.says(one.lower())]
+    kinds = named_kinds(question)
     with desk.store.read() as session:
         own = select(Verdict).join(Run, col(Run.id) == col(Verdict.run_id)).where(Run.account == desk.account, *within)
+        if kinds:
+            own = own.where(col(Run.kind).in_(kinds))
         own = own.order_by(col(Verdict.created_at).desc(), col(Verdict.id).desc())
         newest = session.exec(own.limit(1)).first()
         if newest is not None and not within:
@@ -233,12 +242,15 @@ def _verdicts(desk: Desk, question: Question) -> Answer:
     counts = dict(Counter(one.rating for one in rows))
     shown = [one for one in rows if not ratings or one.rating in ratings]
     of = f" of run {newest.run_id[:SHORT_ID]}" if newest is not None and not within else desk.span(question)
+    of = f"{of} of the kind {' and '.join(kinds)}" if kinds else of
     told = ", ".join(f"{count} {rating}" for rating, count in sorted(counts.items()))
+    if ratings:
+        told = f"{len(shown)} rated {' or '.join(ratings)}{f'; {told}' if told else ''}"
     head = f"{len(rows)} verdict{'' if len(rows) == 1 else 's'}{of}{f': {told}' if told else ''}"
     lines = [f"{one.symbol}: {one.rating} ({one.confidence})" for one in shown[: 2 * MOST]]
     return Answer(
         question=question.text, intent="verdict", text=listed([head, *lines], len(shown) - len(lines)),
-        facts={"verdicts": len(rows), "ratings": counts, "symbols": [one.symbol for one in shown]},
+        facts={"verdicts": len(rows), "rated": len(shown), "ratings": counts, "symbols": [one.symbol for one in shown]},
         sources=[run_source(one) for one in dict.fromkeys(row.run_id for row in shown)][:MOST],
     )  # fmt: skip
 

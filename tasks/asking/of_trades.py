@@ -142,9 +142,12 @@ def fills(desk: Desk, question: Question) -> Answer:
         whole = session.exec(select(func.count()).select_from(Fill).where(*wanted)).one()
     head = f"{whole} fill{'' if whole == 1 else 's'}{desk.span(question)}"
     lines = [head, *(f"{at_listing(one.filled_at, one.symbol)}: {_filled(one)}" for one in rows)]
+    facts: dict[str, Any] = {"fills": whole, "rows": [_facts_of_fill(one) for one in rows]}
+    if whole and question.says("total", "sum", "altogether", "many", "much"):
+        sums, facts["sums"] = _sums(desk, wanted)
+        lines[0] = f"{head}: {sums}"
     return Answer(
-        question=question.text, intent="fills", text=listed(lines, whole - len(rows)),
-        facts={"fills": whole, "rows": [_facts_of_fill(one) for one in rows]},
+        question=question.text, intent="fills", text=listed(lines, whole - len(rows)), facts=facts,
         sources=[order_source(one.order_id) for one in rows],
     )  # fmt: skip
 
@@ -152,6 +155,21 @@ def fills(desk: Desk, question: Question) -> Answer:
 def _filled(one: Fill) -> str:
     did = "bought" if one.side == "buy" else "sold"
     return f"{did} {plain(one.quantity)} {one.symbol} at {plain(one.price)}{f' {one.currency}' if one.currency else ''}"
+
+
+def _sums(desk: Desk, wanted: Sequence[Any]) -> tuple[str, dict[str, dict[str, float]]]:
+    """Return how much all fills bought and sold: quantities as they are counted at the broker, and their worth."""
+    with desk.store.read() as session:
+        rows = session.exec(select(Fill).where(*wanted)).all()
+    told, facts = [], dict[str, dict[str, float]]()
+    for side, word in (("buy", "bought"), ("sell", "sold")):
+        own = [one for one in rows if one.side == side]
+        quantity = sum((exact(one.quantity) for one in own), Decimal(0))
+        worth = float(sum(map(worth_of_fill, own), Decimal(0)))
+        facts[word] = {"quantity": float(quantity), "worth": worth}
+        if own:
+            told.append(f"{word} {plain(float(quantity))} in all for {amount(worth, desk.settings.currency)}")
+    return ", ".join(told), facts
 
 
 def fees(desk: Desk, question: Question) -> Answer:

@@ -18,12 +18,25 @@ paper part pass past pay plan play plus price put puts queue quiet rate rated re
 rules run runs safe sale same say sell sent set she short side size so sold some soon spent stake state still
 stock stop stuck such sum tell ten test than that the them then there these they thing think this three time to
 today token top total trade trend turn two up us use used very view voice wait was way we week well went were what
+due review buys sells stocks reviewed there orders fills trades cost costs gains losses loss price prices market first
+account alone also always around after again ago before both calls limit limits lots tax times total value values
+asked money ready rules short shares stops plans tool tools turn turns user users voice weak early late
 when which who whom why win wins with work worth year yet you your zero
 """
 _CAPITALIZED = """
 april august brier december desk dollars  february fills friday give holdings january july june march may
 monday november october orders please positions pounds runs saturday september show slack status sunday telegram
 thanks thursday tokens trader trades tuesday wednesday what when where which whose
+"""
+_OF_WHY = """
+a again and any approve approved approving are aren at be been behind being block blocked bought buy buying buys by
+cancel canceled cancelled caution choose chose chosen close closed come decide decided decision denial denied deny desk
+did didn didnt do does doesn don enter entered exit exited for from had has hasn have held hold holding holds how i
+ignore ignored in is isn it its just led long made make my new no not of on only open opened or order ordered orders our
+own owned pass passed pick picked portfolio position purchase purchased rate rated rating reason reasons recommended
+reduce reduced refuse refused reject rejected s sale sell selling sells shares skip skipped so sold still stock t take
+taken that the their then there this to took trade traded trader us verdict was wasn wasnt we were weren what why with
+yet you
 """
 
 # In capitals; a known symbol counts nevertheless where it is written so.
@@ -34,3 +47,5 @@ COMMON = frozenset(_COMMON.split())
 CAPITALIZED = frozenset(
     (_CAPITALIZED + " jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri").split()
 )
+# What a reason is told of: a question why with another word is of another thing, such as a price that fell.
+OF_WHY = frozenset(_OF_WHY.split())

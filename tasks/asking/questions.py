@@ -14,10 +14,13 @@ from dataclasses import dataclass, replace
 
 from chordesk.models.errors import UsageError
 from chordesk.tasks.asking.moments import NUMBERS, UNREAD, span_of
-from chordesk.tasks.asking.plain_words import CAPITALIZED, COMMON, NO_SYMBOL
+from chordesk.tasks.asking.plain_words import CAPITALIZED, COMMON, NO_SYMBOL, OF_WHY
 
 LONGEST = 20_000  # characters of a question
-_ID = re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f]{6,32}(?:-[0-9a-f-]*)?\b")
+_ID = re.compile(
+    r"\b(?=[0-9a-f-]*\d)[0-9a-f]{6,32}(?:-[0-9a-f-]*)?\b|"
+    r"(?:(?<=\border )|(?<=\brun ))[a-f]{6,32}\b"  # some have no digit
+)
 _WORD = re.compile(r"\$?[A-Za-z0-9][A-Za-z0-9.=^&-]*")
 _SETTING = re.compile(r"\b(?:DESK|AUTONOMOUS|TRADER|SCREENER)_[A-Z0-9_]+\b")
 _POLITE = re.compile(
@@ -36,12 +39,19 @@ _ACT = re.compile(
 _ACT_ALONE = re.compile(r"(?:buy|sell|approve|deny|halt|resume|cancel|flatten|stop|confirm|start|close|arm|disarm)\W*$")
 # Words that change what is asked, and that no rule reads.
 _OTHERWISE = re.compile(
-    r"\b(?:except|excluding|excluded|other than|besides|apart from|but not|if|unless|should|would|could|shall|might|"
+    r"\b(?:except|excluding|excluded|exclude|exclusive|others?|else|rest|besides?|(?:apart|aside) from|but|"
+    r"minus|"
+    r"instead|rather|barring|sans|bar|save|in addition|and not|remaining(?! (?:budget|tokens?)\b)|"
+    r"leaving out|omit\w*|ignoring|skipping|outside|non|ex|"
+    r"without(?! (?:an? |any |its |their |the )?(?:stops?|plans?|targets?|protection)\b)|"
+    r"sort(?:ed)?|rank(?:ed)?|grouped|group by|because|due to|owing to|"
+    r"by (?:gain|loss|profit|size|value|worth|symbol|date|price|sector|weight)|"
+    r"if|unless|should|would|could|shall|might|"
     r"(?<!when )will|going to|(?:more|less|fewer|greater|bigger|larger|higher|lower|better|worse|longer) than|"
     r"at (?:least|most)|median|sharpe|sortino|volatilit\w+|correlat\w+|beta|alpha|sectors?|industr\w+|forecast for|"
     r"predict\w*|price of|price target|quotes?|buying power|margin|leverage|dividends?|taxe?s?|interest|"
     r"average(?! (?:cost|price|entry))|mean|percentile|how (?:often|many times)|tech|energy|utilities|banks?|"
-    r"per (?:symbol|trade|order|role|position))\b|"
+    r"(?:per|each|every) (?:symbol|trade|order|role|position|run|screen|stock|share|lens|model|fill))\b|w/o\b|"
     r"\b(?:above|below|over|under|exceed\w*|within)\s+[$]?\d|[<>]\s*[$]?\d"
 )
 
@@ -63,15 +73,46 @@ _RANKS = {
     "weakest": _RANKED, "strongest": _RANKED, "scores": re.compile(r"\b(?:best|worst|strongest|weakest)\b"),
     "holdings": re.compile(r"\b(?:biggest|largest|smallest|heaviest|lightest|tiniest|top|main)\b"),
 }  # fmt: skip
+_RUN = r"\b(?:runs?|screens?|backtests?|research|episodes?)\b"
 # Words that make another question of one that an intent would fit.
 _NOT_OF = {
-    "fills": r"\b(?:won|wins?|winning|lost|losing|profitable|money|made the)\b",
+    "fills": rf"\b(?:won|wins?|winning|lost|losing|profitable|money|made the)\b|{_RUN}",
+    "orders": rf"\b(?:halt(?:ed)?|cooldown|limits?)\b|\borders?\s+#?\d{{1,5}}\b|{_RUN}",
+    "cost": r"\b(?:cash|stocks?|shares?|buys?|buying|bought|purchases?|trades?|trading|positions?|holdings?|"
+    r"trader|screener|crypto|coins?|bonds?|options|etfs?|securities|judge|analysts?|voices?|lens(?:es)?)\b",
+    "verdict": r"\b(?:holdings?|positions?|held|own(?:ed)?|portfolio|bought|sold|traded|ordered)\b|"
+    r"(?<!rated )(?<!were )(?<!was )(?<!are )(?<!is )(?<!many )"
+    r"(?<!the )(?<!all )(?<!any )(?<!with )\bhold\b(?! (?:verdict|rating))|"
+    r"\b(?:sell|neutral|strong|avoid|overweight|underweight)\b|\b(?:our|my) (?:stocks?|shares?|names?|symbols?)\b",
     "equity": r"\b(?:un)?reali[sz]ed\b",
     # What there is, not what fired: the feature that has alerts answers that.
     "alerts": r"\bwatch[ -]?lists?\b|\b(?:set|defined|enabled|active|have)\b|"
     r"\b(?:my|our|all|every|any) alerts?\b(?!.*\b(?:fired?|since|today|yesterday|week|last)\b)",
     "status": r"\bhow (?:long|many)\b",
 }
+
+_NEGATION = re.compile(r"\b(?:not|never|nothing|none|\w+n't)\b")
+# What is read of a negation: the state of an order, and that it is asked whether there is any.
+_NEGATED = re.compile(
+    r"\b(?:not|never|\w+n't)\s+(?:yet\s+|been\s+|get\s+|got\s+|be\s+)*(?:filled?|denied|refused|blocked|rejected|"
+    r"open|working|submitted|cancell?ed|expired|previewed|approved|failed|executed|traded)\b"
+)
+_NO_NEGATION = frozenset(
+    {
+        "holdings",
+        "fills",
+        "verdict",
+        "gain",
+        "equity",
+        "weakest",
+        "strongest",
+        "cost",
+        "fees",
+        "orders",
+        "runs",
+        "thesis",
+    }
+)
 
 # By intent, what its questions have in common; what it needs: a symbol, a symbol or an id, two runs, or none of them.
 _PATTERNS: tuple[tuple[str, str, str], ...] = (
@@ -193,29 +234,36 @@ def read(text: str, known: Collection[str]) -> Question | None:
             continue
         if intent in _OF_WHAT and re.match(r"why\b|how come\b", asked):
             break
-        if (unread := _unread(intent, asked)) is not None:
+        if (unread := _unread(intent, asked) or _of_symbols(intent, asked, symbols)) is not None:
             return replace(found, unread=unread)
         if intent in _OF_NOW and (span.since not in (None, "today") or span.until is not None):
             return replace(found, unread="the moment: this can be answered as of now alone")
         if not symbols and intent not in _WITHOUT_NAMES and (name := _name(text)) is not None:
             return replace(found, unread=f"{name!r}: write its symbol")
+        if intent not in _WITHOUT_SYMBOLS and (small := _small_name(text, known)) is not None:
+            return replace(found, unread=f"{small!r}: write a symbol in capitals")
         return replace(found, intent=intent)
     if re.match(r"why\b|how come\b", asked):
-        return replace(found, unread="which symbol or order: name one")
+        return replace(found, unread="which symbol or order: name one, in capitals")
     if found.settings:
         return replace(found, intent="setting")
     if ids and not symbols:
         return replace(found, intent="run")
     bare = len(symbols) == 1 and words <= {symbols[0].lower(), *symbols[0].lower().split("."), *_ABOUT}
+    if bare and (before := _FOLLOWING.match(text)) is not None:
+        return replace(found, unread=f"{before[0]!r}: ask the whole question, as rows know none before it")
     return replace(found, intent="symbol") if bare else None
 
 
+_FOLLOWING = re.compile(r"(?:and|or|also|then|(?:and )?(?:what|how) about)\b", re.IGNORECASE)
 _ABOUT = frozenset({"about", "and", "what", "on", "s", "please", "tell", "me", "show"})
 _OF_NOW = frozenset({"status", "holdings", "weakest", "strongest", "plan", "thesis", "waiting", "scores", "setting"})
 _OF_WHAT = frozenset({"fills", "orders", "holdings", "verdict", "weakest", "strongest", "equity"})  # no answers to why
 _WITHOUT_NAMES = frozenset(
     {"help", "setting", "scores", "status", "schedule", "alerts", "compare", "run", "runs", "cost"}
 )
+
+_WITHOUT_SYMBOLS = frozenset({"help", "setting", "scores", "status", "schedule", "alerts", "compare", "changes"})
 
 
 def _has(found: Question, needs: str, asked: str) -> bool:
@@ -246,12 +294,41 @@ def _unread(intent: str, asked: str) -> str | None:
     return f"the words {other[0].strip()!r}" if other is not None else None
 
 
+def _of_symbols(intent: str, asked: str, symbols: tuple[str, ...]) -> str | None:
+    """Return the words that leave a symbol out, or ask of it what the intent does not tell."""
+    if intent == "why":
+        names = {part for one in symbols for part in re.findall(r"\w+", one.lower())}
+        bare = _ID.sub(" ", asked)
+        strange = next((one for one in re.findall(r"\w+", bare) if one not in OF_WHY | names), None)
+        return f"the word {strange!r}" if strange is not None else None
+    for one in symbols:
+        left_out = re.search(
+            rf"(?:\b(?:not|never|no)\s+(?:in |of |for |on )?|!)\$?{re.escape(one.lower())}(?!\w)", asked
+        )
+        if left_out is not None:
+            return f"the words {left_out[0]!r}"
+    if intent not in _NO_NEGATION:
+        return None
+    negation = _NEGATION.search(_NEGATED.sub(" ", asked) if intent == "orders" else asked)
+    return f"the word {negation[0]!r}" if negation is not None else None
+
+
 _AFTER = (
     r"(?:hold|holding|own|have|of|on|in|for|buy|sell|bought|sold|about|is|was|were|with|from|did|not|denied|any|more)"
 )
 _SMALL_NAME = re.compile(
     rf"\b{_AFTER}\s+([A-Za-z]{{1,5}}(?:[.-][A-Za-z]{{1,3}})?)(?=\s+(?:{_AFTER}|shares?|today)|\W*$)"
 )
+
+
+def _small_name(text: str, known: Collection[str]) -> str | None:
+    """Return a word in small letters that stands where a symbol would: a symbol of no row, or any word at all."""
+    for found in _SMALL_NAME.finditer(re.sub(r"(?<=\w)'\w+", " ", text)):
+        word, upper = found[1], found[1].upper()
+        plain = word in COMMON or upper in NO_SYMBOL or upper in known or _is_other(upper)
+        if word.islower() and not plain:
+            return word
+    return None
 
 
 def _name(text: str) -> str | None:
@@ -279,10 +356,6 @@ def _symbols(text: str, known: Collection[str]) -> Iterator[str]:
         elif marked or (written and not shouted and upper not in NO_SYMBOL and not _is_other(bare)):
             yield upper
             end = word_found.end()
-    for found in _SMALL_NAME.finditer(text):
-        upper = found[1].upper()
-        if found[1].islower() and found[1] not in COMMON and upper not in NO_SYMBOL and not _is_other(upper):
-            yield upper
 
 
 def _is_other(word: str) -> bool:

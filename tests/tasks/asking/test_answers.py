@@ -45,6 +45,10 @@ def asked(store: Store, tmp_path: Path):  # type: ignore[no-untyped-def]
     ("text", "intent", "said"),
     [
         ("why was ACME bought", "why", "verdict: BUY (medium)"),
+        ("why was ACME sold", "why", "no sale of ACME"),
+        ("how many verdicts were BUY", "verdict", "2 rated BUY"),
+        ("how many backtest verdicts were BUY", "verdict", "0 verdicts of the kind backtest"),
+        ("how many shares did we buy in total", "fills", "bought 3 in all for 31.50 USD"),
         ("why was IBM denied", "why", "cooldown"),
         ("verdict on ACME", "verdict", "ACME: BUY (medium"),
         ("what did we buy", "fills", "bought 3 ACME at 10.5"),

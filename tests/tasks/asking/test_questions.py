@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from zoneinfo import ZoneInfo
+
 import pytest
 
 from chordesk.models.errors import UsageError
+from chordesk.tasks.asking.moments import bounds
 from chordesk.tasks.asking.questions import EXAMPLES, INTENTS, cleaned, read
 
 KNOWN = {"ED", "CF", "MOT", "AN", "SO", "BRK.B", "AZN.L", "BTC-USD", "IT"}
@@ -113,6 +117,51 @@ def test_every_example_of_the_help_is_understood() -> None:
 def test_an_empty_and_an_endless_question_are_refused(text: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         cleaned(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("holdings without ED", "without"), ("do we hold anything but ED", "but"), ("what did we buy not ED", "not ed"),
+        ("orders for anything besides ED", "besides"), ("positions not losing", "not"), ("non-ED positions", "non"),
+        ("how much cash did we spend on buys", "cash"), ("do we hold acme", "acme"), ("why did MOT fall", "fall"),
+        ("which holdings are rated BUY", "holdings"), ("fills of the last run", "run"), ("cost per run", "per run"),
+        ("and MOT?", "and"), ("show holdings sorted by gain", "sorted"), ("equity at the open", "at the open"),
+        ("orders denied because of the cooldown", "because"), ("orders yesterday before noon", "yesterday"),
+    ],
+)  # fmt: skip
+def test_a_word_that_changes_what_is_asked_is_named(text: str, word: str) -> None:
+    found = read(cleaned(text), KNOWN)
+    assert found is not None
+    assert found.intent == ""
+    assert repr(word) in found.unread
+
+
+def test_positions_without_a_stop_and_an_id_of_letters_alone_are_read() -> None:
+    plans, order = read("positions without a stop", KNOWN), read("order ffffffff", KNOWN)
+    assert plans is not None
+    assert plans.intent == "plan"
+    assert order is not None
+    assert order.ids == ("ffffffff",)
+
+
+@pytest.mark.parametrize(
+    ("token", "begun", "found"),
+    [
+        ("12:00", None, "28T12:00"),  # the last one that passed
+        ("12:00", "29T00:00", "29T12:00"),  # of today, though it is to come
+        ("12:00", "28T11:00", "28T12:00"),
+        ("2:00", "28T22:00", "29T02:00"),
+    ],
+)
+def test_a_clock_that_ends_a_span_is_the_first_one_in_it(token: str, begun: str | None, found: str) -> None:
+    def at(text: str) -> dt.datetime:
+        return dt.datetime.fromisoformat(f"2026-11-{text}").replace(tzinfo=dt.UTC)
+
+    now = at("29T10:30")
+    read_as = bounds(token, now, ZoneInfo("UTC"), lambda: now, at(begun) if begun else None)
+    assert read_as is not None
+    assert read_as[0] == at(found)
 
 
 @pytest.mark.parametrize("text", ["what is the meaning of life", "tell me a joke", "buy 100 ED now", "🦄", "';--"])
