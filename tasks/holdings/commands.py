@@ -302,11 +302,15 @@ def what_if(
     with looking() as (context, stale):
         before, after = portfolio_view(context, stale), portfolio_view(context, stale, (name, moved))
         room = None if sell else room_for(context, name)
-    most = "not known" if room is None else f"{room:,.2f}"
+    most = "not known" if room is None else f"{room[0]:,.2f} ({room[1]})"
     line = "" if sell else f"the most that the whole book leaves for it: {most}"
     if not sell and context.settings.max_sector_share < 1 and (unknown := unknown_sectors(before)):
         line += f"\nshares of unknown sector, {unknown:.2%} of the whole now, count in every sector"
-    value = {"before": before.model_dump(mode="json"), "after": after.model_dump(mode="json"), "most": room}
+    value = {
+        "before": before.model_dump(mode="json"),
+        "after": after.model_dump(mode="json"),
+        "most": None if room is None else room[0],
+    }
     emit(value, lambda _: effect_lines(before, after, name, moved, line), as_json=as_json)
 
 

@@ -123,14 +123,20 @@ def part_of(worth: Worth, known: Priced) -> Part:
 def whole_bound(book: OutsideBook, symbol: str, pooled: Pooled, now: Standing) -> float | None:
     """Return the most money of one more long position in a symbol by the whole book; None where none of its rules has
     a figure."""
+    found = tightest(book, symbol, pooled, now)
+    return None if found is None else found[0]
+
+
+def tightest(book: OutsideBook, symbol: str, pooled: Pooled, now: Standing) -> tuple[float, str] | None:
+    """Return (that most, what leaves no more)."""
     equity = now.heat.equity
     if equity is None or equity <= 0:
         return None
     if any(one.short for one in book.unknown):
-        return 0.0
+        return 0.0, "a debt outside has no value"
     values = {heat: equity + book.counted(heat=heat) for heat in (False, True)}
     if min(values.values()) <= 0:
-        return 0.0
+        return 0.0, "the whole owes as much as it is worth"
     by_value = _whole(book, now, values[False], synthetic=False)
     by_heat = _whole(book, now, values[True], synthetic=False)
     pressed = _whole(book, now, values[True], synthetic=True)
@@ -140,12 +146,12 @@ def whole_bound(book: OutsideBook, symbol: str, pooled: Pooled, now: Standing) -
         *_of(own_bounds(symbol, pooled, pressed), OVERLAP),
     ]
     if _is_unmeasured(book, symbol, now):
-        found.append(0.0)
+        found.append((0.0, "a like holding has no value"))
     return min(found, default=None)
 
 
-def _of(bounds: Sequence[SizeBound], *rules: str) -> list[float]:
-    return [one.most for one in bounds if one.rule in rules and one.most is not None]
+def _of(bounds: Sequence[SizeBound], *rules: str) -> list[tuple[float, str]]:
+    return [(one.most, one.rule) for one in bounds if one.rule in rules and one.most is not None]
 
 
 def _whole(book: OutsideBook, now: Standing, value: float, *, synthetic: bool) -> Standing:
@@ -262,9 +268,9 @@ def book_of(context: ToolContext, symbols: Sequence[str]) -> OutsideBook | None:
     return outside_book(context, symbols, [underlying_of(one) for one in held])
 
 
-def room_for(context: ToolContext, symbol: str) -> float | None:
-    """Return the most money that the whole book leaves for a purchase of a symbol now; None where it is not known, or
-    nothing is held outside."""
+def room_for(context: ToolContext, symbol: str) -> tuple[float, str] | None:
+    """Return (the most money that the whole book leaves for a purchase of a symbol now, what leaves no more); None
+    where it is not known, or nothing is held outside."""
     now = standing_of(context, [symbol])
     book = outside_book(context, [symbol], list(now.held))
-    return None if book is None else whole_bound(book, symbol, Pooled(), now)
+    return None if book is None else tightest(book, symbol, Pooled(), now)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chordesk.models.thesis import Pooled
 from chordesk.tools.holdings.valuing import Priced
-from chordesk.tools.holdings.whole_book import RULE, OutsideBook, Part, further, whole_bound
+from chordesk.tools.holdings.whole_book import RULE, OutsideBook, Part, further, tightest, whole_bound
 from chordesk.tools.portfolio.size_bounds import OVERLAP, SECTOR_SHARE, SYMBOL_SHARE, Standing, sizing
 from tests.examples import examples
 from tests.tools.portfolio.test_size_bounds import NAMES, WIDE, moves, standing
@@ -40,6 +40,7 @@ def test_a_symbol_that_is_held_elsewhere_leaves_less_room() -> None:
     assert most(now, None) == 10_000
     outside = book(share(NAMES[0], 24_000.0), Part(None, "cash", 126_000.0))
     assert whole_bound(outside, NAMES[0], Pooled(), now) == 1_000
+    assert tightest(outside, NAMES[0], Pooled(), now) == (1_000, SYMBOL_SHARE)
     assert most(now, outside) == 1_000
     found = sizing(NAMES[0], Pooled(), replace(now, further=(further(outside),)))
     assert (found.bound, found.overlap) == (RULE, [])
