@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from chordesk.models.errors import UsageError
 from chordesk.tasks.asking.moments import NUMBERS, UNREAD, span_of
-from chordesk.tasks.asking.plain_words import CAPITALIZED, COMMON, NO_SYMBOL, OF_WHY
+from chordesk.tasks.asking.plain_words import CAPITALIZED, COMMON, NO_SYMBOL, OF_INTENT
 
 LONGEST = 20_000  # characters of a question
 _ID = re.compile(
@@ -294,23 +294,27 @@ def _unread(intent: str, asked: str) -> str | None:
     return f"the words {other[0].strip()!r}" if other is not None else None
 
 
+_ACCOUNT = re.compile(r"\baccount (?!of|in|on)[a-z][\w:.-]*|[\w:.-]+ account\b")
+
+
 def _of_symbols(intent: str, asked: str, symbols: tuple[str, ...]) -> str | None:
     """Return the words that leave a symbol out, or ask of it what the intent does not tell."""
-    if intent == "why":
-        names = {part for one in symbols for part in re.findall(r"\w+", one.lower())}
-        bare = _ID.sub(" ", asked)
-        strange = next((one for one in re.findall(r"\w+", bare) if one not in OF_WHY | names), None)
-        return f"the word {strange!r}" if strange is not None else None
     for one in symbols:
         left_out = re.search(
             rf"(?:\b(?:not|never|no)\s+(?:in |of |for |on )?|!)\$?{re.escape(one.lower())}(?!\w)", asked
         )
         if left_out is not None:
             return f"the words {left_out[0]!r}"
-    if intent not in _NO_NEGATION:
+    if intent in _NO_NEGATION:
+        negation = _NEGATION.search(_NEGATED.sub(" ", asked) if intent == "orders" else asked)
+        if negation is not None:
+            return f"the word {negation[0]!r}"
+    if (read_words := OF_INTENT.get(intent)) is None:
         return None
-    negation = _NEGATION.search(_NEGATED.sub(" ", asked) if intent == "orders" else asked)
-    return f"the word {negation[0]!r}" if negation is not None else None
+    names = {part for one in symbols for part in re.findall(r"\w+", one.lower())}
+    rest = re.findall(r"[^\W\d]\w*", _ACCOUNT.sub(" ", _ID.sub(" ", asked)))
+    strange = next((one for one in rest if one not in read_words and one not in names and one not in NUMBERS), None)
+    return f"the word {strange!r}" if strange is not None else None
 
 
 _AFTER = (

@@ -128,6 +128,7 @@ def test_an_empty_and_an_endless_question_are_refused(text: str, why: str) -> No
         ("which holdings are rated BUY", "holdings"), ("fills of the last run", "run"), ("cost per run", "per run"),
         ("and MOT?", "and"), ("show holdings sorted by gain", "sorted"), ("equity at the open", "at the open"),
         ("orders denied because of the cooldown", "because"), ("orders yesterday before noon", "yesterday"),
+        ("positions with a loss", "positions"), ("orders by the trader", "trader"), ("positions excl. ED", "excl"),
     ],
 )  # fmt: skip
 def test_a_word_that_changes_what_is_asked_is_named(text: str, word: str) -> None:
