@@ -20,7 +20,7 @@ stock stop stuck such sum tell ten test than that the them then there these they
 today token top total trade trend turn two up us use used very view voice wait was way we week well went were what
 due review buys sells stocks reviewed there orders fills trades cost costs gains losses loss price prices market first
 account alone also always around after again ago before both calls limit limits lots tax times total value values
-asked money ready rules short shares stops plans tool tools turn turns user users voice weak early late
+asked left money ready rules short shares stops plans tool tools turn turns user users voice weak early late
 when which who whom why win wins with work worth year yet you your zero
 """
 _CAPITALIZED = """

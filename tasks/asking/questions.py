@@ -294,7 +294,7 @@ def _unread(intent: str, asked: str) -> str | None:
     return f"the words {other[0].strip()!r}" if other is not None else None
 
 
-_ACCOUNT = re.compile(r"\baccount (?!of|in|on)[a-z][\w:.-]*|[\w:.-]+ account\b")
+_ACCOUNT = re.compile(r"\baccount (?!(?:of|in|on|is|was|up|down)\b)[a-z][\w:.-]*|\b(?!of\b)[\w:.-]+ account\b")
 
 
 def _of_symbols(intent: str, asked: str, symbols: tuple[str, ...]) -> str | None:

@@ -42,6 +42,8 @@ KNOWN = {"ED", "CF", "MOT", "AN", "SO", "BRK.B", "AZN.L", "BTC-USD", "IT"}
         ("case against ED?", "thesis", ("ED",)),
         ("what do you think of ED", "verdict", ("ED",)),
         ("rating of SO", "verdict", ("SO",)),
+        ("how much cash do we have left", "holdings", ()),
+        ("equity of account paper", "equity", ()),
         ("how much cash is there", "holdings", ()),  # the account, with its cash
         ("equity", "equity", ()),
         ("what did today cost", "cost", ()),
